@@ -18,10 +18,14 @@ import IoReal (endOf, notMeasured)
 import IoWeb (ratePerSecond)
 import LockMwrl (againstTail)
 import MapFib (fibCeiling)
-import Maru.Bench.Command (chosen, htmlReport, untilEnded)
+import Maru.Bench.Command (chosen, fiveMinutes, untilEnded)
+import Maru.Bench.Evidence
+import Maru.Bench.Evidence.All (seeds)
 import Maru.Bench.Experiment (Effort (..), Experiment (..))
 import Maru.Bench.Experiments (experiments)
 import Maru.Bench.Interrupt
+import Maru.Bench.Kept
+import Maru.Bench.Report
 import Maru.Bench.Rounds
 import Maru.Bench.Side
 import Maru.Cli.Machine (readMachine)
@@ -38,7 +42,7 @@ import System.Posix.Signals (Handler (Default), installHandler, raiseSignal, sig
 import System.Posix.Temp (mkdtemp)
 import System.Process (callProcess, createPipe)
 import Test.Tasty (TestTree, defaultMain, testGroup)
-import Test.Tasty.HUnit (assertBool, testCase, (@?=))
+import Test.Tasty.HUnit (assertBool, assertFailure, testCase, (@?=))
 
 main :: IO ()
 main = defaultMain (testGroup "bench" [running, interrupting, claiming, reading, naming, reporting, programs, drawing])
@@ -247,10 +251,58 @@ example =
 
 reporting :: TestTree
 reporting =
-  testCase "the report is one page with every experiment" $ do
-    results <- withReaper "/bin/true" $ \reaper -> traverse (\x -> (,) x <$> experimentRun x reaper Quick (const (pure ()))) [example]
-    let page = htmlReport [("host", "nowhere")] results
-    mapM_ (\t -> assertBool t (t `isInfixOf` page)) ["counted to 3", "<svg", "href=\"#example\"", "<h3>Numbers</h3>", "<dd>nowhere</dd>"]
+  testGroup
+    "the report"
+    [ testCase "is one page with every experiment" $ do
+        results <- shownExample
+        let page = htmlReport [("host", "nowhere")] False [] results
+        mapM_ (page `has`) ["counted to 3", "<svg", "id=\"example\"", "<h3>Numbers</h3>", "<dd>nowhere</dd>"],
+      testCase "has every figure, with its four columns, and no other file" $ do
+        let page = htmlReport [] True ["map/fib"] []
+        mapM_ (page `has`) [figureTitle f | f <- figures, all (`notElem` ("`'\"&" :: String)) (figureTitle f)]
+        mapM_ (page `has`) (("<h4>" ++) . columnName <$> columns)
+        page `has` "Not measured in this run, for its time was over: map/fib."
+        assertBool "fetches something" (not ("http://" `isInfixOf` page || "src=" `isInfixOf` page)),
+      testCase "says of a failed experiment that it failed, in red" $ do
+        let page = htmlReport [] True [] [Shown "map/stm" "a set" "no helper" [] [] (Just 69)]
+        mapM_ (page `has`) ["<tr class=\"failed\">", "FAILED: no helper", "FAILED: map/stm."],
+      testCase "every column of every figure has a value, or one sentence that says why not" $
+        forM_ [(figureTitle f, cell) | f <- figures, column <- columns, cell <- [cellOf column f]] $ \(title, cell) -> case cell of
+          Value text _ -> assertBool title (length text > 3)
+          Without why -> assertBool (title ++ ": " ++ why) ('.' `elem` why && last why == '.' && length (words why) > 3 && not ("not yet measured" `isInfixOf` why)),
+      testCase "every figure's command and experiments are there" $ do
+        forM_ figures $ \f -> do
+          assertBool (figureTitle f) (not (null (figureCommand f)))
+          chosenAll (figureExperiments f)
+          case words (figureCommand f) of
+            "maru" : "bench" : asked -> chosenAll asked
+            _ -> pure ()
+        chosenAll (map fst fiveMinutes)
+        assertBool "more than five minutes" (sum (map snd fiveMinutes) <= 240),
+      testCase "what a run has written is what the next one goes on with" $
+        bracket (getTemporaryDirectory >>= \tmp -> mkdtemp (tmp ++ "/kept-")) removeDirectoryRecursive $ \folder -> do
+          let run = Run folder ["example", "other"] True
+          begun <- beginRun run
+          begun @?= Nothing
+          noteDone run ["example"]
+          again <- beginRun run
+          fmap snd again @?= Just ["example"]
+          other <- beginRun run {runQuick = False}
+          other @?= Nothing
+          lost <- readKept folder example
+          fmap shownLine lost @?= Nothing
+          endRun run
+          ended <- beginRun run
+          ended @?= Nothing
+          noteDone run {runNames = ["example"]} ["example"]
+          alone <- beginRun run {runNames = ["example"]}
+          alone @?= Nothing
+    ]
+  where
+    figures = concatMap seedFigures seeds
+    page `has` text = assertBool text (text `isInfixOf` page)
+    chosenAll names = either assertFailure (const (pure ())) (chosen experiments names)
+    shownExample = withReaper "/bin/true" $ \reaper -> traverse (\x -> shownOf x <$> experimentRun x reaper Quick (const (pure ()))) [example]
 
 programs :: TestTree
 programs =

@@ -22,6 +22,7 @@ import Maru.Bench.Side
 import Maru.Cli.Installed (helperPath)
 import Maru.Cli.Output
 import Maru.Cli.Reaper (Reaper)
+import Maru.Cli.Room.Map.StmSim (stmSimulated)
 import Maru.Control.Plot
 import Maru.Control.Ratio
 import Maru.Control.Statistics
@@ -49,10 +50,17 @@ run reaper effort say = do
               "A set of 256, a fifth of the operations updates"
               (Axis "threads, or processes" Linear)
               (Axis "times as fast as with one" Linear)
-              [Series (structureName s) [point (fromIntegral n) (summarise (v :| [])) | n <- counts cores, Just v <- [speedUp rounds s n]] | s <- structures]
+              [Series (structureName s) [point (fromIntegral n) (summarise (v :| [])) | n <- counts cores, Just v <- [speedUp rounds s n]] | s <- structures],
+            Plot
+              "The list and the tree, simulated up to 64 threads"
+              (Axis "threads" Logarithmic)
+              (Axis "times as fast as with one" Linear)
+              [Series name [Point (fromIntegral n) v v v | (n, v) <- points] | (name, points) <- simulated]
           ],
-        figuresData = object ["cores" .= cores, "measured" .= roundsJson rounds, "claims" .= map claimJson judged]
+        figuresData = object ["cores" .= cores, "measured" .= roundsJson rounds, "simulated" .= [object ["series" .= name, "threads" .= n, "times_one" .= v] | (name, points) <- simulated, (n, v) <- points], "claims" .= map claimJson judged]
       }
+  where
+    simulated = stmSimulated [1, 2, 4, 8, 16, 32, 64]
 
 -- | What a structure is called, and how many operations it does on 256 elements.
 data Structure = Structure

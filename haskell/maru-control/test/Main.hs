@@ -2,6 +2,7 @@ module Main (main) where
 
 import AdviseTest (advising)
 import BoostTest (boosts)
+import Control.Monad (forM_)
 import Data.List (isInfixOf, nub, sortOn)
 import Data.List.NonEmpty (NonEmpty (..))
 import qualified Data.List.NonEmpty as NonEmpty
@@ -18,6 +19,7 @@ import Maru.Control.Race
 import Maru.Control.Ratio hiding (Verdict (Undecided))
 import qualified Maru.Control.Ratio as Ratio
 import Maru.Control.Sim.Map
+import Maru.Control.Sim.Stm
 import Maru.Control.Statistics
 import MemoryTest (remembering)
 import PlaceTest (placing)
@@ -29,7 +31,7 @@ import Test.Tasty.Hedgehog (testPropertyNamed)
 import TuneTest (tuning)
 
 main :: IO ()
-main = defaultMain (testGroup "maru-control" [statistics, race, tuning, ratios, simulator, scaling, locks, boosts, steering, placing, launches, remembering, advising, histograms, plots])
+main = defaultMain (testGroup "maru-control" [statistics, race, tuning, ratios, simulator, transactions, scaling, locks, boosts, steering, placing, launches, remembering, advising, histograms, plots])
 
 law :: String -> PropertyT IO () -> TestTree
 law name = testPropertyNamed name (fromString name) . property
@@ -157,6 +159,41 @@ ratios =
        in one draws :| [one (drop (12 * k) draws) | k <- [1 .. 19]]
     lcg :: Int -> Int
     lcg s = (s * 1664525 + 1013904223) `mod` 4294967296
+
+transactions :: TestTree
+transactions =
+  testGroup
+    "transactions' simulator"
+    [ testCase "the same seed gives the same counts, another one others" $ do
+        let one seed = simulateStm (few List 4) {stmSeed = seed}
+        one 1 @?= one 1
+        assertBool "seed has no effect" (one 1 /= one 2),
+      testCase "one thread never begins anew, and meets nobody" $
+        forM_ [List, RedBlack] $ \s -> do
+          let c = simulateStm (few s 1)
+          (countCommits c, countThrown c) @?= (2000, 0)
+          perSecond c @?= perSecond (simulateStm (few s 1) {stmShared = 1000}),
+      testCase "what shares nothing is as fast as its threads are many" $
+        forM_ [List, RedBlack] $ \s -> do
+          let alone = (few s 1) {stmShared = 0, stmConflicts = False, stmOperations = 20000}
+              gain = perSecond (simulateStm alone {stmThreads = 8}) / perSecond (simulateStm alone)
+          assertBool (structureName s ++ ": " ++ show gain) (abs (gain - 8) < 0.4),
+      testCase "without updates nothing is written or thrown away" $
+        forM_ [List, RedBlack] $ \s -> do
+          let c = simulateStm (few s 8) {stmUpdates = 0}
+          (countWrites c, countThrown c) @?= (0, 0),
+      testCase "no more commits than the shared part allows" $ do
+        let m = (few RedBlack 64) {stmOperations = 5000}
+        assertBool "too many" (perSecond (simulateStm m) <= 1.02e9 / stmShared m),
+      testCase "the measured shape: the list gains by a second thread, the tree loses" $ do
+        let second s = perSecond (simulateStm (measuredStm s 2)) / perSecond (simulateStm (measuredStm s 1))
+        assertBool "list" (second List > 1.5)
+        assertBool "tree" (second RedBlack < 0.8),
+      testCase "ablations begin with the whole model" $
+        lookup "whole model" (stmAblations (measuredStm List 2)) @?= Just (measuredStm List 2)
+    ]
+  where
+    few s n = (measuredStm s n) {stmOperations = 2000}
 
 simulator :: TestTree
 simulator =

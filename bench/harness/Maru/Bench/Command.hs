@@ -3,26 +3,29 @@
 -- | @maru bench@: runs experiments and writes, for each, its raw data
 -- (@NAME.json@, schema @maru-bench\/1@) and plots (@NAME.svg@, and @NAME.png@ where
 -- @rsvg-convert@ is installed), and one report (@report.html@) that needs no other
--- file. An interrupt leaves all this of what was measured until then. A kill leaves nothing
+-- file, and the same as data (@report.json@). An experiment that fails is a red line there, and the
+-- command's status. An interrupt leaves all this of what was measured until then, a kill what was
+-- written, and the next run goes on there ("Maru.Bench.Kept"). A kill leaves nothing
 -- running (see "Maru.Cli.Reaper").
 module Maru.Bench.Command
   ( benchCommand,
 
     -- * For tests
-    htmlReport,
     chosen,
+    fiveMinutes,
     untilEnded,
   )
 where
 
-import Control.Exception (SomeException, allowInterrupt, mask_, throwIO, try)
+import Control.Exception (SomeException, allowInterrupt, displayException, fromException, mask_, throwIO, try)
 import Control.Monad (forM_, mfilter, unless, void, when)
 import Data.Aeson (Value, object, (.=))
 import Data.Bifunctor (first)
 import qualified Data.ByteString.Lazy as Lazy
+import Data.Either (lefts)
 import Data.IORef
 import Data.List (intercalate, isInfixOf, isPrefixOf)
-import Data.Maybe (isJust, isNothing)
+import Data.Maybe (isJust, isNothing, listToMaybe, mapMaybe)
 import qualified Data.Text as Text
 import qualified Data.Text.Encoding as Text
 import Data.Time.Clock (getCurrentTime)
@@ -30,6 +33,8 @@ import Data.Time.Format.ISO8601 (iso8601Show)
 import GHC.Clock (getMonotonicTime)
 import Maru.Bench.Experiment
 import Maru.Bench.Interrupt
+import Maru.Bench.Kept
+import Maru.Bench.Report
 import Maru.Cli.Exit
 import Maru.Cli.Host (machineJson, pageFacts)
 import Maru.Cli.Installed (helperPath)
@@ -37,17 +42,19 @@ import Maru.Cli.Output
 import Maru.Cli.Page
 import Maru.Cli.Progress (leftOf)
 import Maru.Cli.Reaper
-import Maru.Control.Plot (escape, svg)
+import Maru.Control.Plot (svg)
 import Options.Applicative hiding (internal)
 import System.Directory (findExecutable)
 import System.Exit (ExitCode (..))
 import System.FilePath ((<.>), (</>))
 import System.Process (readProcessWithExitCode)
+import System.Timeout (timeout)
 
 data Flags = Flags
   { flagQuick :: !Bool,
     flagOut :: !FilePath,
     flagList :: !Bool,
+    flagFull :: !Bool,
     flagNames :: ![String]
   }
 
@@ -64,7 +71,8 @@ benchCommand known =
         <$> switch (long "quick" <> help "Fewer repetitions: for a first look, not for publication")
         <*> strOption (long "out" <> metavar "DIR" <> value "maru-bench" <> help "Folder for data and report (default maru-bench)")
         <*> switch (long "list" <> help "List the experiments and end")
-        <*> many (strArgument (metavar "EXPERIMENT..." <> help "Which (default: all); 'map' stands for every 'map/...'"))
+        <*> switch (long "full" <> help "All experiments, at length: hours")
+        <*> many (strArgument (metavar "EXPERIMENT..." <> help "Which (default: those of the seeds' figures that five minutes allow); 'map' stands for every 'map/...'"))
 
 bench :: [Experiment] -> Flags -> IO ExitCode
 bench experiments flags
@@ -72,31 +80,92 @@ bench experiments flags
     mapM_ putStrLn (renderTable (Table [(L, "experiment"), (L, "what is measured")] [[experimentName e, experimentPurpose e] | e <- experiments]))
     pure ExitSuccess
   | otherwise = do
-    todo <- either (problem usage) pure (chosen experiments (flagNames flags))
+    todo <- either (problem usage) pure (selected experiments flags)
     makeFolder (flagOut flags)
     painter <- findExecutable "rsvg-convert"
     when (isNothing painter) (warn "plots as SVG only: rsvg-convert (Debian: librsvg2-bin) is not installed")
     program <- helperPath "maru-reaper"
     interrupts <- catchInterrupts
+    started <- iso8601Show <$> getCurrentTime
+    machine <- machineJson
+    before <- beginRun (runOf todo)
+    forM_ before $ \(note, done) ->
+      warn ("going on with a run that was ended: " ++ show (length done) ++ " of " ++ plural (length todo) "experiment" ++ " done; remove " ++ note ++ " to begin anew")
     -- Interrupted only where it waits: between two waits nothing is lost that was measured.
     mask_ . withReaper program $ \reaper -> do
       begun <- getMonotonicTime
-      (results, end) <- untilEnded (\(n, e) -> tellShare begun n (length todo) >> measure interrupts reaper flags painter e) (zip [0 ..] todo)
-      let page = flagOut flags </> "report.html"
+      kept <- newIORef (maybe [] snd before)
+      (outcomes, end) <- untilEnded (step interrupts reaper painter begun (runOf todo) kept (length todo)) (zip [0 ..] todo)
+      let results = [shown | Right shown <- outcomes]
+          page = flagOut flags </> "report.html"
       sparing interrupts . unless (null results && isJust end) $ do
-        pageFacts (["maru", "bench"] ++ ["--quick" | flagQuick flags] ++ map (experimentName . fst) results) >>= \facts -> writePage page (htmlReport facts results)
+        facts <- pageFacts (["maru", "bench"] ++ ["--quick" | flagQuick flags] ++ ["--full" | flagFull flags] ++ (if whole then [] else map shownName results))
+        writePage page (htmlReport facts whole (lefts outcomes) results)
+        writeJson (flagOut flags </> "report.json") (reportJson machine started results)
         saidTo end (putStrLn ("report: " ++ page))
       case end of
         Just (e, lost) -> when (isInterrupt e) (saidTo end (warn (endLine page results (snd <$> lost)))) >> throwIO e
-        Nothing -> pure ExitSuccess
+        Nothing -> maybe ExitSuccess ExitFailure (listToMaybe (mapMaybe shownFailed results)) <$ endRun (runOf todo)
   where
+    whole = null (flagNames flags)
+    quick = quickly flags
+    runOf todo = Run (flagOut flags) (map (experimentName . fst) todo) quick
+    step interrupts reaper painter begun run kept count (n, (e, limit)) = do
+      done <- readIORef kept
+      old <- if experimentName e `elem` done then readKept (flagOut flags) e else pure Nothing
+      spent <- subtract begun <$> getMonotonicTime
+      case (old, limit) of
+        (Just shown, _) -> pure (Right shown, Nothing)
+        (Nothing, Just expected)
+          | spent + fromIntegral expected > allowed ->
+            (Left (experimentName e), Nothing) <$ warn (experimentName e ++ " is left out: " ++ show (max 0 (round (allowed - spent)) :: Int) ++ " s of the five minutes remain, and it takes " ++ show expected)
+        _ -> do
+          tellShare begun n count
+          (shown, cut) <- measure interrupts reaper flags painter (allowed - spent <$ limit) e
+          when (isNothing cut && isNothing (shownFailed shown)) $ do
+            modifyIORef' kept (++ [experimentName e])
+            sparing interrupts (readIORef kept >>= noteDone run)
+          pure (Right shown, cut)
     endLine page results lost =
       "interrupted: "
         ++ intercalate
           "; "
           ( ["what was measured until then is in " ++ page | not (null results)]
-              ++ ["nothing of " ++ experimentName e ++ " is kept" | Just e <- [lost]]
+              ++ ["nothing of " ++ experimentName (fst e) ++ " is kept" | Just e <- [lost]]
           )
+
+-- | The seconds of a run of which nothing was asked; the rest of the five minutes is for the page.
+allowed :: Double
+allowed = 285
+
+-- | Without names and without @--full@ it is a first look.
+quickly :: Flags -> Bool
+quickly flags = flagQuick flags || (null (flagNames flags) && not (flagFull flags))
+
+-- | With the seconds that each may take, where they are limited.
+selected :: [Experiment] -> Flags -> Either String [(Experiment, Maybe Int)]
+selected experiments flags
+  | null (flagNames flags) && not (flagFull flags) = Right [(e, Just s) | (name, s) <- fiveMinutes, e <- experiments, experimentName e == name]
+  | otherwise = (`zip` repeat Nothing) <$> chosen experiments (flagNames flags)
+
+-- | What a run measures that nothing was asked of: experiments of the seeds' figures, and the seconds
+-- that each takes with @--quick@ on two idle cores. The short ones come first: a machine that is not idle has
+-- more of them that way.
+fiveMinutes :: [(String, Int)]
+fiveMinutes =
+  [ ("map/seedlog", 5),
+    ("map/calls", 5),
+    ("handover", 2),
+    ("dsm/access", 5),
+    ("dsm/diff", 5),
+    ("lock/mwrl", 15),
+    ("boost/dedicated", 15),
+    ("boost/polls", 15),
+    ("map/stm", 25),
+    ("map/fib", 20),
+    ("map/curves", 60),
+    ("dsm/fetch", 40)
+  ]
 
 -- | Where several are measured: how many are done, and how long the rest may take, if it goes on
 -- like that.
@@ -134,44 +203,53 @@ chosen experiments names
     called name own = own == name || (name ++ "/") `isPrefixOf` own
     unknown name = "unknown experiment '" ++ name ++ "'; known: " ++ intercalate ", " (map experimentName experiments)
 
--- | The fourth argument: what makes a PNG of an SVG, if anything does. Also what interrupted it:
--- what was measured until then is written first.
-measure :: Interrupts -> Reaper -> Flags -> Maybe FilePath -> Experiment -> IO ((Experiment, Figures), Maybe SomeException)
-measure interrupts reaper flags painter experiment = do
+-- | The fourth argument: what makes a PNG of an SVG, if anything does; then how many seconds it has,
+-- if they are limited. Also what interrupted it: what was measured until then is written first.
+measure :: Interrupts -> Reaper -> Flags -> Maybe FilePath -> Maybe Double -> Experiment -> IO (Shown, Maybe SomeException)
+measure interrupts reaper flags painter limit experiment = do
   started <- getCurrentTime
   machine <- machineJson
   begun <- getMonotonicTime
   said <- newIORef ""
   -- An experiment may be interrupted where it says how far it is: not each of them waits.
   let say line = allowInterrupt >> writeIORef said line >> warn (name ++ ": " ++ line)
-  found <- experimentRun experiment reaper (if flagQuick flags then Quick else Full) say
-  ended <- getMonotonicTime
-  -- An experiment in rounds has said last that it was interrupted.
-  note <- mfilter ("interrupted after " `isInfixOf`) . Just <$> readIORef said
-  let figures = found {figuresLine = maybe "" (++ ": ") note ++ figuresLine found}
-  sparing interrupts $ do
-    writeJson (flagOut flags </> fileName <.> "json") (document (iso8601Show started) (ended - begun) machine note figures)
-    forM_ (zip plotNames (figuresPlots figures)) $ \(file, plot) -> do
-      let drawing = flagOut flags </> file <.> "svg"
-      writeTo drawing (text (svg plot))
-      forM_ painter $ \program -> drawPng program drawing (flagOut flags </> file <.> "png")
-    saidTo note (printFigures figures)
-  (,) (experiment, figures) <$> interrupted interrupts
+  outcome <- try (finding (within (experimentRun experiment reaper (if quickly flags then Quick else Full) say)))
+  case outcome of
+    Left e -> failed e
+    Right (Left e) -> throwIO e
+    Right (Right found) -> do
+      ended <- getMonotonicTime
+      -- An experiment in rounds has said last that it was interrupted.
+      note <- mfilter ("interrupted after " `isInfixOf`) . Just <$> readIORef said
+      let figures = found {figuresLine = maybe "" (++ ": ") note ++ figuresLine found}
+      sparing interrupts $ do
+        writeJson (file <.> "json") (document (iso8601Show started) (ended - begun) machine note figures)
+        forM_ (zip (drawingsOf file (length (figuresPlots figures))) (figuresPlots figures)) $ \(base, plot) -> do
+          let drawing = base <.> "svg"
+          writeTo drawing (text (svg plot))
+          forM_ painter $ \program -> drawPng program drawing (base <.> "png")
+        saidTo note (printFigures figures)
+      (,) (shownOf experiment figures) <$> interrupted interrupts
   where
     name = experimentName experiment
-    -- No folder of its own for a room's experiments.
-    fileName = map (\c -> if c == '/' then '-' else c) name
-    plotNames = fileName : [fileName ++ "-" ++ show n | n <- [2 :: Int ..]]
+    file = fileOf (flagOut flags) name
+    within act = maybe act (\s -> timeout (round (s * 1e6)) act >>= maybe (problem unavailable "it did not end within what was left of five minutes; by name it may take longer") pure) limit
+    failed e = do
+      let (status, line) = maybe (internal, unwords (lines (displayException e))) (\(Problem s l) -> (s, l)) (fromException e)
+      warn line
+      pure (Shown name (experimentPurpose experiment) line [] [] (Just status), Nothing)
     document started took machine note figures =
       object $
         [ "schema" .= ("maru-bench/1" :: String),
           "experiment" .= name,
           "started" .= started,
           "seconds" .= (took :: Double),
-          "quick" .= flagQuick flags,
+          "quick" .= quickly flags,
           "machine" .= (machine :: Value),
           "line" .= figuresLine figures,
-          "data" .= figuresData figures
+          "data" .= figuresData figures,
+          "shown" .= keptTables (figuresTables figures),
+          "plots" .= length (figuresPlots figures)
         ]
           ++ ["note" .= words' | Just words' <- [note :: Maybe String]]
 
@@ -183,20 +261,3 @@ drawPng program drawing picture = do
 
 text :: String -> Lazy.ByteString
 text = Lazy.fromStrict . Text.encodeUtf8 . Text.pack
-
--- | One page: a line for each experiment, then its tables and plots.
-htmlReport :: [(String, String)] -> [(Experiment, Figures)] -> String
-htmlReport facts results =
-  htmlPage (Heading "maru bench" found facts) $
-    ["<div class=\"scroll\"><table><tr><th>experiment</th><th class=\"l\">result</th></tr>"]
-      ++ ["<tr><td><a href=\"#" ++ escape name ++ "\">" ++ escape name ++ "</a></td><td class=\"l\">" ++ escape (figuresLine f) ++ "</td></tr>" | (x, f) <- results, let name = experimentName x]
-      ++ ["</table></div>"]
-      ++ concatMap one results
-  where
-    found = case results of
-      [(_, f)] -> figuresLine f
-      _ -> show (length results) ++ " experiments were measured; a line each says what was found."
-    one (x, f) =
-      ["<h2 id=\"" ++ escape (experimentName x) ++ "\">" ++ escape (experimentName x) ++ "</h2>", element "p" (experimentPurpose x)]
-        ++ ["<div class=\"card\">" ++ svg plot ++ "</div>" | plot <- figuresPlots f]
-        ++ concat [element "h3" title : htmlTable table | (title, table) <- figuresTables f]

@@ -27,6 +27,7 @@ import MapBackends (backendsExperiment)
 import MapCalls (callsExperiment)
 import MapChannel (channelExperiment)
 import MapCluster (clusterExperiment)
+import MapCurves (curvesExperiment)
 import MapDispatch (dispatchExperiment)
 import MapFib (fibExperiment)
 import MapHeap (heapExperiment)
@@ -41,7 +42,7 @@ import WaitHandover (handoverExperiment)
 experiments :: [Experiment]
 experiments =
   concat
-    [ [dispatchExperiment, callsExperiment, clusterExperiment, heapExperiment, channelExperiment, transportExperiment, backendsExperiment, autoExperiment, programsMapExperiment, seedlogExperiment, fibExperiment, stmExperiment, tunerExperiment],
+    [ [curvesExperiment, dispatchExperiment, callsExperiment, clusterExperiment, heapExperiment, channelExperiment, transportExperiment, backendsExperiment, autoExperiment, programsMapExperiment, seedlogExperiment, fibExperiment, stmExperiment, tunerExperiment],
       [crowdExperiment, mwrlExperiment, overlayExperiment],
       profileExperiments,
       programsExperiments,

@@ -83,8 +83,8 @@ quotedCommand = unwords . map quoted
 
 style :: [String]
 style =
-  [ ":root{--ink:#1c2630;--soft:#66727f;--rule:#dfe4e9;--paper:#fbfbf9;--card:#fff;--wait:#c2521b;--hold:#2b6aa6;color-scheme:light dark}",
-    "@media(prefers-color-scheme:dark){:root{--ink:#e4e8ec;--soft:#95a1ad;--rule:#343d46;--paper:#161b20;--card:#1e252c;--wait:#ef8a54;--hold:#6aaee8}}",
+  [ ":root{--ink:#1c2630;--soft:#66727f;--rule:#dfe4e9;--paper:#fbfbf9;--card:#fff;--wait:#c2521b;--hold:#2b6aa6;--bad:#b3261e;color-scheme:light dark}",
+    "@media(prefers-color-scheme:dark){:root{--ink:#e4e8ec;--soft:#95a1ad;--rule:#343d46;--paper:#161b20;--card:#1e252c;--wait:#ef8a54;--hold:#6aaee8;--bad:#ff8a80}}",
     "*{box-sizing:border-box}body{margin:0;background:var(--paper);color:var(--ink);font:15px/1.5 system-ui,-apple-system,'Segoe UI',sans-serif}",
     "main{max-width:110rem;margin:0 auto;padding:1.5rem clamp(.8rem,3vw,2.5rem) 4rem}",
     "h1{font-size:1.35rem;line-height:1.3;margin:0;overflow-wrap:anywhere}h2{font-size:1.1rem;margin:2.4rem 0 .6rem}h3{font-size:.95rem;margin:0 0 .5rem;overflow-wrap:anywhere}",
@@ -104,6 +104,9 @@ style =
     "th.w{color:var(--wait);text-align:left}th.h{color:var(--hold);text-align:left}.wait{fill:var(--wait)}.hold{fill:var(--hold)}.axis{stroke:var(--rule)}",
     ".jain{fill:none;stroke:var(--wait);stroke-width:1.8}.rate{fill:var(--hold);opacity:.3}svg:not(.maru-plot) text{fill:var(--soft);font:11px system-ui,sans-serif}",
     ".cards{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,26rem),1fr));gap:.9rem}.card svg{width:100%;height:auto}",
+    ".four{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,17rem),1fr));gap:.7rem}.four>div{background:var(--card);border:1px solid var(--rule);border-radius:.6rem;padding:.5rem .9rem}",
+    ".four h4{margin:.1rem 0;font-size:.8rem;color:var(--soft);font-weight:500}.four p{margin:.3rem 0;font-size:.88rem;overflow-wrap:anywhere}.figure{margin:1.6rem 0 .8rem}.without{color:var(--soft);font-style:italic}",
+    ".failed,.failed a,.failed td{color:var(--bad);font-weight:600}code{font-size:.92em}",
     "ul{padding-left:1.2rem}li{margin:.2rem 0}",
     "@media(max-width:40rem){body{font-size:14px}.wide td:first-child,.wide th:first-child{min-width:9rem;max-width:11rem}}",
     "@media print{@page{size:A4 landscape;margin:10mm}body{background:#fff;font-size:9pt}main{padding:0}table{font-size:6.2pt}td,th{padding:.1rem .2rem}.scroll{overflow:visible;border:0}.wide td:first-child,.wide th:first-child{position:static;min-width:0;max-width:8rem}td svg{width:44px}.card{break-inside:avoid}tr{break-inside:avoid}}"

@@ -4,6 +4,7 @@
 -- machine: a few assignments, each handed in many times, disguised.
 module Maru.Bench.Java
   ( corpus,
+    corpusAsked,
     assignment,
   )
 where
@@ -12,10 +13,13 @@ import Data.ByteString (ByteString)
 import qualified Data.ByteString as B
 import qualified Data.ByteString.Char8 as Char8
 import Data.Char (intToDigit)
-import Data.List (sortOn, unfoldr)
+import Data.List (isSuffixOf, sort, sortOn, unfoldr)
 import Data.Word (Word64)
 import Maru.Similar
 import Maru.Similar.Mutate (mutate, someOperators)
+import System.Directory (listDirectory)
+import System.Environment (lookupEnv)
+import System.FilePath ((</>))
 import System.Random.SplitMix (mkSMGen, nextWord64)
 
 -- | So many submissions, of eight assignments in turn.
@@ -24,6 +28,18 @@ corpus n = corpusOf [newEntry name [javaSource (name <> ".java") (submission i)]
   where
     submission i = let seed = fromIntegral i * 7919 + 1 in mutate seed (someOperators seed) (assignment (i `mod` 8))
     named i = "s" <> Char8.pack [intToDigit (i `div` k `mod` 10) | k <- [1000, 100, 10, 1]]
+
+-- | The first so many @.java@ files, by name, of the folder that the environment's @MARU_BENCH_CORPUS@
+-- names, if it names one; else 'corpus'. Fails where the folder has fewer.
+corpusAsked :: Int -> IO Corpus
+corpusAsked n = lookupEnv "MARU_BENCH_CORPUS" >>= maybe (pure (corpus n)) ofFolder
+  where
+    ofFolder folder = do
+      names <- take n . sort . filter (".java" `isSuffixOf`) <$> listDirectory folder
+      if length names < n
+        then fail ("MARU_BENCH_CORPUS: " ++ folder ++ " has " ++ show (length names) ++ " Java files of the " ++ show n ++ " that are asked for")
+        else (`corpusOf` []) <$> mapM (entry folder) names
+    entry folder name = (\text -> newEntry (Char8.pack name) [javaSource (Char8.pack name) text]) <$> B.readFile (folder </> name)
 
 -- | A class of twenty-four methods, in an order of its own: some 2500 tokens.
 assignment :: Int -> ByteString

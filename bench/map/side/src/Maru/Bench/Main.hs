@@ -14,6 +14,7 @@ import Data.IORef
 import Data.Int (Int64)
 import Data.List (find, intercalate)
 import qualified Data.Map.Strict as Map
+import Data.Maybe (fromMaybe)
 import Foreign.C (CInt (..))
 import Maru (Chunking (..), Options (..), Report (..), Workers (..), backendFromName, defaultOptions)
 import Maru.Bench.AutoFit (fitJson, readCells)
@@ -76,10 +77,14 @@ mapCommand = command "map" (info (measure <$> order) (progDesc "A workload by on
 
 measure :: Order -> IO Value
 measure o = do
+  begun <- (,) <$> nowNs <*> collectedNs
   prepared <- workPrepare (orderWork o) (orderSize o) (orderGrain o)
   heap <- liveHeap (orderHeap o)
+  prepared' <- nowNs
+  collected <- collectedNs
   reports <- newIORef []
-  let options = defaultOptions {workers = orderWorkers o, chunking = orderChunking o}
+  let (since, before) = fromMaybe begun (preparedSince prepared)
+      options = defaultOptions {workers = orderWorkers o, chunking = orderChunking o}
       way = maybe (mapper reports (orderWay o) options) (halves (preparedCosts prepared)) (orderPart o)
   ready
   forks <- if orderForks o > 0 then Just <$> c_forks (fromIntegral (orderForks o)) else pure Nothing
@@ -87,7 +92,7 @@ measure o = do
   ((checksum, first), meter) <- metered (preparedRun prepared way)
   seen <- readIORef reports >>= sequence
   _ <- evaluate (Map.size heap)
-  pure (object ["meter" .= meterJson meter, "first_ns" .= (first - meterStart meter), "checksum" .= checksum, "reports" .= map reportJson seen, "forks_ns" .= forks])
+  pure (object ["meter" .= meterJson meter, "first_ns" .= (first - meterStart meter), "total_ns" .= (prepared' - since + meterEnd meter - meterStart meter), "total_gc_ns" .= (collected - before + meterGc meter), "checksum" .= checksum, "reports" .= map reportJson seen, "forks_ns" .= forks])
 
 foreign import ccall unsafe "maru_bench_forks" c_forks :: CInt -> IO Int64
 

@@ -8,6 +8,7 @@ module Maru.Bench.Meter
     processCpuNs,
     childrenCpuNs,
     nowNs,
+    collectedNs,
   )
 where
 
@@ -83,3 +84,7 @@ processCpuNs, childrenCpuNs, nowNs :: IO Int64
 processCpuNs = c_cpuNs 0
 childrenCpuNs = c_cpuNs 1
 nowNs = fromIntegral <$> getMonotonicTimeNSec
+
+-- | Elapsed time of this process's collections so far. Needs @-T@.
+collectedNs :: IO Int64
+collectedNs = gc_elapsed_ns <$> getRTSStats

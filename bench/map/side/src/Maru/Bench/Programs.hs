@@ -40,6 +40,6 @@ from input program = do
 
 -- The first result is the only one that is seen.
 without :: (Mapper -> Int) -> IO Prepared
-without program = pure . Prepared [] $ \m -> do
+without program = pure . Prepared [] Nothing $ \m -> do
   total <- evaluate (program m)
   (,) total <$> nowNs

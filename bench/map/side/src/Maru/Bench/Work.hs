@@ -17,9 +17,9 @@ import Data.List (find, foldl')
 import qualified Data.Map.Strict as Map
 import qualified Data.Vector as V
 import qualified Data.Vector.Unboxed as VU
-import Maru.Bench.Java (corpus)
+import Maru.Bench.Java (corpusAsked)
 import Maru.Bench.Mapper (Mapper (..), Shared (..))
-import Maru.Bench.Meter (nowNs)
+import Maru.Bench.Meter (collectedNs, nowNs)
 import Maru.Bench.Programs (programs)
 import Maru.Bench.Workload
 import Maru.Similar (Config (..), Ready (..), prepare, seedConfig)
@@ -31,7 +31,7 @@ allWorks =
   [ Work "fib" "fib of 1..SIZE: the last item is two fifths of the work" (\n _ -> listWork [1 .. n] (1.618 ^^) fib fromInteger),
     Work "fibs" "SIZE times the whole list, fib of 1..GRAIN" (\n g -> listWork [1 .. n] (const 1) (wholeList g) id),
     Work "build" "SIZE maps of lists: allocates, collects garbage" (\n _ -> listWork [1 .. n] (const 1) build weight),
-    Work "similar" "all pairs of SIZE disguised Java programs" (\n _ -> similar n),
+    Work "similar" "all pairs of SIZE disguised Java programs, or of those in MARU_BENCH_CORPUS" (\n _ -> similar n),
     Work "ints" "SIZE lists of 20 000 numbers: cheap to make, dear to carry" (\n _ -> listWork [1 .. n] (const 1) numbers (foldl' (+) 0)),
     Work "grain" "SIZE items of GRAIN loop turns each" (\n g -> listWork [1 .. n] (const 1) (turns g) id),
     Work "trivial" "SIZE additions: nothing but dispatch" (\n _ -> listWork [1 .. n] (const 1) (+ 1) id),
@@ -45,7 +45,7 @@ workFromName name = find ((== name) . workName) allWorks
 listWork :: NFData b => [Int] -> (Int -> Double) -> (Int -> b) -> (b -> Int) -> IO Prepared
 listWork xs cost f summary = do
   evaluate (rnf xs)
-  pure (Prepared (map cost xs) run)
+  pure (Prepared (map cost xs) Nothing run)
   where
     run m = do
       ys <- evaluate (mapDeep m f xs)
@@ -56,7 +56,7 @@ listWork xs cost f summary = do
 
 -- | Each call's function captures what the one before it came to.
 calls :: Int -> Int -> IO Prepared
-calls n items = pure . Prepared [] $ \m -> do
+calls n items = pure . Prepared [] Nothing $ \m -> do
   total <- evaluate (mapsOver m () (\shared -> foldl' (\sum' k -> sum' + sum (mapShared shared (\() i -> i + sum' `rem` 2) [k .. k + items - 1])) 0 [1 .. n]))
   (,) total <$> nowNs
 
@@ -93,7 +93,10 @@ turns = go
 -- Lexing is preparation: what is timed is the comparison.
 similar :: Int -> IO Prepared
 similar n = do
-  let codes = case Similar.preparedReady (prepare map seedConfig (corpus n)) of
+  programs' <- corpusAsked n
+  mapM_ evaluate (concatMap Similar.entrySources (Similar.corpusEntries programs'))
+  since <- (,) <$> nowNs <*> collectedNs
+  let codes = case Similar.preparedReady (prepare map seedConfig programs') of
         ReadyCodes c -> c
         ReadyWeighed {} -> V.empty -- not in this mode
   mapM_ evaluate (V.toList codes)
@@ -104,7 +107,7 @@ similar n = do
         first <- nowNs
         total <- evaluate (foldl' (\s row -> s + fromIntegral (VU.sum (VU.map fromIntegral (rowCells row) :: VU.Vector Int))) 0 rows)
         pure (total, first)
-  pure (Prepared costs run)
+  pure (Prepared costs (Just since) run)
 
 -- | That many MiB that stay alive as long as the result is referenced.
 liveHeap :: Int -> IO (Map.Map Int Int)

@@ -18,6 +18,9 @@ data Work = Work
 data Prepared = Prepared
   { -- | What the items cost, in a unit of their own.
     preparedCosts :: ![Double],
+    -- | When there was what a program of its own would have on disk, and how long had been collected
+    -- until then; nanoseconds.
+    preparedSince :: !(Maybe (Int64, Int64)),
     -- | The checksum, and when the first result was there.
     preparedRun :: Mapper -> IO (Int, Int64)
   }

@@ -9,6 +9,7 @@ import Maru.Cli.Room
 import Maru.Cli.Room.Map.Gc (gcTuner)
 import Maru.Cli.Room.Map.Page (mapPage)
 import Maru.Cli.Room.Map.Sim (mapSimulator)
+import Maru.Cli.Room.Map.StmSim (stmSimulator)
 import Maru.Cluster.Machines (describeMachines)
 import Maru.Failure (Unavailable (..))
 import Maru.Native.Probe
@@ -19,7 +20,7 @@ mapRoom =
   (room "map" "one heap and one garbage collector for all cores")
     { roomTop = Just (pure mapPage),
       roomChecks = [Check "memfd and seals" memfd, Check "pidfd" pidfd, Check "zero-copy results" zeroCopy, Check "micro-VMs" machines],
-      roomSimulators = [mapSimulator],
+      roomSimulators = [mapSimulator, stmSimulator],
       roomTuners = [gcTuner]
     }
 

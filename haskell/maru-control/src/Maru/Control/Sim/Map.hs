@@ -86,6 +86,8 @@ data Costs
     Bimodal
   | -- | Growing from nothing to twice the mean over the list.
     Rising
+  | -- | Shrinking from twice the mean to nothing: the rows of a triangle, as those of all pairs.
+    Falling
   deriving (Eq, Show, Enum, Bounded)
 
 costsName :: Costs -> String
@@ -95,6 +97,7 @@ costsName costs = case costs of
   Exponential -> "exponential"
   Bimodal -> "bimodal"
   Rising -> "rising"
+  Falling -> "falling"
 
 allCosts :: [Costs]
 allCosts = [minBound .. maxBound]
@@ -210,7 +213,9 @@ draw model index u = modelItem model * factor
       Uniform -> 2 * u
       Exponential -> negate (log (1 - u))
       Bimodal -> (if u < 0.01 then 50 else 1) / 1.49
-      Rising -> 2 * fromIntegral index / fromIntegral (max 1 (modelItems model - 1))
+      Rising -> place
+      Falling -> 2 - place
+    place = 2 * fromIntegral index / fromIntegral (max 1 (modelItems model - 1))
 
 -- | The model without each of its parts, one at a time: what each part costs
 -- the map. The whole model comes first.

@@ -1,0 +1,236 @@
+-- | The first seed: parallel Haskell on many cores.
+module Maru.Bench.Evidence.Map (map') where
+
+import Maru.Bench.Evidence
+
+map' :: Seed
+map' =
+  Seed
+    1
+    "map: parallel Haskell (SAM)"
+    (curves ++ programs ++ ours)
+
+curves :: [Figure]
+curves =
+  [ curve
+      "Fig 1"
+      "similarity checker, 81 Java programs, Eval monad, 1 to 32 cores, MUT and total"
+      (Value "a bottleneck from about 10 cores on; the curves' values are in no text." [])
+      (Value "240 programs, one round on 2026-11-23: the Eval monad's like, `Sparks -N16`, 10.7 times as fast as `map`. 81 programs were not run there." [sixteen])
+      (Without "The map's simulator has no collector, which is what bends this curve."),
+    curve
+      "Figs 2, 3"
+      "similarity checker, 81 Java programs, Cloud Haskell beside the Eval monad"
+      (Value "on one core Cloud Haskell takes about 2 times as long; the gap closes, and it scales better. Its rows are published values, not run again." [])
+      (Without "Cloud Haskell is not run again; `maru bench many` has its like, `Sockets`, on all cores.")
+      (Without "The map's simulator knows no sockets."),
+    curve
+      "Fig 11"
+      "similarity checker, 32 cores, speed-up"
+      (Value "Eval 7.63, SAMSTM 6.84, SAMSoc 5.99." [])
+      (Value "240 programs, one round on 2026-11-23: `Shm` with 1, 2, 4, 8, 16 workers 0.97, 1.80, 3.38, 6.79, 10.4 times as fast as `map`, `Sparks -N16` 10.7, async 10.5. 32 cores: no such machine is at hand." [sixteen])
+      (Value "`Shm` with 32 workers: in the table of `maru bench map/curves`, series *shm, simulated*." []),
+    curve
+      "Figs 14, 15"
+      "similarity checker, 108 Java programs, 72 cores, times and speed-ups"
+      (Value "SAMShm ≈ 20, SAMSoc ≈ 13, SAMSTM ≈ Eval ≈ 5." [])
+      (Value "The row of fig 11 has `Shm` and the others on 16 cores, with 240 programs. 72 cores: no such machine is at hand." [sixteen])
+      (Value "`Shm` with 72 workers: in the table of `maru bench map/curves`, series *shm, simulated*. A map as short as today's core makes it is over before 72 workers have started." [])
+  ]
+
+-- | One machine, one round of everything.
+sixteen :: FilePath
+sixteen = "many/2026-11-23-16cpu.json"
+
+curve :: String -> String -> Cell -> Cell -> Cell -> Figure
+curve name title published on16 simulated =
+  Figure
+    { figureName = name,
+      figureTitle = title,
+      figurePublished = published,
+      figureHere = curvesHere,
+      figureSixteen = on16,
+      figureSimulated = simulated,
+      figureExperiments = ["map/curves"],
+      figureCommand = "maru bench map/curves"
+    }
+
+curvesHere :: Cell
+curvesHere =
+  Value
+    "A first look beside much other work: load 10 on two virtual CPUs, 2026-11-23, three rounds, which decide nothing. 108 programs, milliseconds of the whole program with one and two workers, where `map` takes 1145: `Shm` 503, 616; `Sockets` 635, 722; `parallel` 1010, 1185; `Sparks` 788, 1090; `Stm` 595, 812; `Threads` 397, 890. No idle machine was at hand."
+    ["map/curves/2026-11-23-2cpu-loaded.json"]
+
+programs :: [Figure]
+programs =
+  [ Figure
+      { figureName = "Table 1, figs 4, 5",
+        figureTitle = "GC tuning of `-A` and `-H` at 8 core counts",
+        figurePublished = Value "the swing of the speed-up curve falls by 34 %; 11, 14 and 16 cores are predicted to improve alike." [],
+        figureHere = Without "Two cores have no curve whose falls could be measured; `maru tune gc` searches a program's flags on a machine that has.",
+        figureSixteen = Without "The tuner has not run there; `maru tune gc` with `+RTS -N10` to `-N16` does, a number of cores at a time.",
+        figureSimulated = Without "The map's simulator has no collector, so its curve has no swing to tune.",
+        figureExperiments = [],
+        figureCommand = "maru tune gc"
+      },
+    Figure
+      { figureName = "Fig 7",
+        figureTitle = "lines of \"add 1 to 1..100, print the sum\"",
+        figurePublished = Value "Eval 9, SAM 15, Cloud Haskell 43." [],
+        figureHere = Value "3 with `Shm`: [examples/sum100.hs](../examples/sum100.hs). A test holds it to at most 9, `scripts/test --only examples`; the next row has all models." [],
+        figureSixteen = Without "A count of lines does not depend on the machine.",
+        figureSimulated = Without "A count of lines is not simulated.",
+        figureExperiments = [],
+        figureCommand = "scripts/test --only examples"
+      },
+    Figure
+      { figureName = "Table 2",
+        figureTitle = "lines of four programs in every model",
+        figurePublished = Value "four programs; the text names only the sum, and its counts: Eval 9, SAM 15, Cloud Haskell 43." [],
+        figureHere = Value "By the test: [bench/map/models](../bench/map/models/README.md) has the table of `map`, Eval monad, maru, async and actors." [],
+        figureSixteen = Without "A count of lines does not depend on the machine.",
+        figureSimulated = Without "A count of lines is not simulated.",
+        figureExperiments = [],
+        figureCommand = "scripts/test --only 36-haskell-maru-bench"
+      },
+    Figure
+      { figureName = "Figs 8, 9",
+        figureTitle = "STM list and red-black tree, 64 cores",
+        figurePublished = Value "the list scales, the tree does not." [],
+        figureHere =
+          Value
+            "Two virtual CPUs, little else running, 2026-11-23, a set of 256, a fifth of the operations updates. Two threads by one: list 1.63 times as fast, red-black tree 0.68, skip list 0.67, hash trie 0.57, a list that keeps versions 0.86, one snapshot 0.75. So the shape is the seed's. Its reason is not: of 1000 operations on the tree 0.4 begin anew, on the list 42. Operations a second with two threads, thousands: list 189, tree 2874, trie 4923, snapshot 11 560, processes with parts of the keys 12 926."
+            ["map/stm/2026-11-23-2cpu.json"],
+        figureSixteen = Without "Not run there; `maru bench map/stm` goes to all cores of a machine.",
+        figureSimulated = Value "With 64 threads the list is 7.4 times as fast as with one, the tree 0.69 times (`maru sim stm`, [sim.md](sim.md#stm)). Conflicts limit the list; the tree is limited by what all commits share, not by re-balancing." [],
+        figureExperiments = ["map/stm"],
+        figureCommand = "maru bench map/stm"
+      },
+    Figure
+      { figureName = "Fig 13",
+        figureTitle = "one shared log with Last and Count: what a killed writer leaves",
+        figurePublished = Value "the text does not examine it." [],
+        figureHere = Value "Its reader is blocked in 1903 of 2000 trials (1020 on a busy day); with one log per worker in none. 2026-11-21 and the day before." ["map/seedlog/2026-11-21-2cpu.json", "map/seedlog/2026-11-20-2cpu-busy.json"],
+        figureSixteen = Without "A hole in a log is a matter of one writer's death, not of the number of cores.",
+        figureSimulated = Value "Not simulated but explored: SPIN has all interleavings of the log's protocol ([models](../models))." [],
+        figureExperiments = ["map/seedlog"],
+        figureCommand = "maru bench map/seedlog"
+      },
+    Figure
+      { figureName = "Table 3, fig 17",
+        figureTitle = "fib 1..40 on a unikernel, 10 virtual machines",
+        figurePublished = Value "9.687 times as fast as one, against 4.56 with forkOS; at 2 cores +0.69 %." [],
+        figureHere = Without "It takes a quarter of an hour of two idle cores, which were not idle for as long; the command prints it on any machine.",
+        figureSixteen = Without "Not run there; the same command takes all cores of a machine.",
+        figureSimulated = Value "As 40 items it can be 2.62 times as fast at most, with any number of workers, so the published value is of something else." [],
+        figureExperiments = ["map/fib"],
+        figureCommand = "maru bench map/fib"
+      }
+  ]
+
+-- | What no seed has, by bars of our own.
+ours :: [Figure]
+ours =
+  [ Figure
+      { figureName = "",
+        figureTitle = "four workloads on 16 cores by every back end and peer, default flags and tuned",
+        figurePublished = Value "None: our own bars." [],
+        figureHere = Value "On two virtual CPUs, 2026-11-21, every back end and peer: [bench/map](../bench/map/README.md)." ["map/backends/2026-11-21-2cpu.json"],
+        figureSixteen =
+          Value
+            "One round on 2026-11-23, `--quick`, 16 cores of one socket, a virtual machine. Times as fast as `map`, in the order `Shm`, `Auto`, tuned `parallel`, `Sparks -N16`. `build`: 13.3, 12.3, 13.9, 3.7. `similar`: 10.4, 9.8, 11.2, 10.7. `grain` of 78 µs: 13.3, 13.3, 1.4, 1.3 (bar 14.4: MISSED). `ints`: 5.9, 3.5, 4.1, 0.5. `Auto` has 0.92, 0.94, 1.00, 0.60 of the best of ours (bar 0.95: MISSED in three). One round decides nothing."
+            [sixteen],
+        figureSimulated = Without "The simulator has no collector, and no peer's scheduler.",
+        figureExperiments = ["map/backends"],
+        figureCommand = "maru bench many map/backends"
+      },
+    Figure
+      { figureName = "",
+        figureTitle = "eight programs of nofib/parallel and of a book",
+        figurePublished = Value "None: our own bars, geometric mean 1.1 of tuned sparks, none below 0.95." [],
+        figureHere = Without "Two cores cannot tell what the bars of 16 are about; the command runs on any number.",
+        figureSixteen = Value "On 2026-11-22, by ports of the originals, one run each: three were faster under `Shm`, five under sparks. They were written anew since; these were not run on 16 cores." [],
+        figureSimulated = Without "The simulator has no sparks.",
+        figureExperiments = ["map/programs"],
+        figureCommand = "maru bench map/programs"
+      },
+    Figure
+      { figureName = "",
+        figureTitle = "a call on three trivial items: the first, and each of many",
+        figurePublished = Value "None: our own bars, 100 µs of processor time on a warm pool, 1 ms by fresh forks." [],
+        figureHere =
+          Value
+            "Two virtual CPUs, idle, 2026-11-23, six rounds. Processor time of caller and workers: each later call of a pool 55 µs (32 … 78: holds). A first call by fresh forks 3.0 ms (MISSED). Beside other work (the second file): 29 µs and 2.1 ms. By samples of 200 calls in a row, 34 % are faults on pages that the fork shares, 14 % the fork itself. A fork by GHC's run-time system alone, whose child ends at once, takes 0.5 ms in the child."
+            ["map/calls/2026-11-23-2cpu-idle.json", "map/calls/2026-11-23-2cpu.json"],
+        figureSixteen = Without "Not run there; the bars are about one call's own cost.",
+        figureSimulated = Without "A fork's page faults are in no model.",
+        figureExperiments = ["map/calls"],
+        figureCommand = "maru bench map/calls"
+      },
+    Figure
+      { figureName = "",
+        figureTitle = "all pairs of the checker by four ranks of `mpirun`, against `Shm`",
+        figurePublished = Value "None: our own bar, 1.15 of the wall time." [],
+        figureHere =
+          Value
+            "Beside other work (load 5 on two virtual CPUs, 2026-11-23, `--quick`, three rounds of 120 programs): `Shm` 385 ms; four ranks 1.24 times that by MPICH 4.0.2 and 1.54 times by Open MPI 4.1.4 (undecided, the bar is likely to be missed). Beside much other work (load 20 to 30, 2026-11-23, one run of 240 programs), processor time from start to end: `Shm` 2.7 s, `Shm` with a function that travels 3.0, four ranks 3.3 (MPICH) and 3.8 (Open MPI). Workers are forked for each block: with blocks of 90 ms it was 4.3 and 5.0. On an idle machine it has not run."
+            [],
+        figureSixteen = Without "Not run there; four ranks need four cores, which the command takes anywhere.",
+        figureSimulated = Without "MPI's own progress is in no model.",
+        figureExperiments = ["map/cluster"],
+        figureCommand = "maru bench map/cluster"
+      },
+    Figure
+      { figureName = "",
+        figureTitle = "a micro-VM of the map: a warm call, and its channel",
+        figurePublished = Value "None: our own bars, 10 ms and 0.7 of `Shm` under KVM." [],
+        figureHere = Value "Emulated, under a load of 15 on two virtual CPUs (2026-11-23), one run: a warm call 147 ms (median of 40, least 25). Bytes cross by a virtio port, not by shared pages. No machine of ours shows virtualization, so nothing was measured under KVM." [],
+        figureSixteen = Without "Not run there; `MARU_VMS=1 maru-test-cluster warm 40` prints it where KVM is.",
+        figureSimulated = Without "A virtual machine is in no model.",
+        figureExperiments = [],
+        figureCommand = "MARU_VMS=1 maru-test-cluster warm 40"
+      },
+    Figure
+      { figureName = "",
+        figureTitle = "a map on many hosts of 16 cores, one coordinator",
+        figurePublished = Value "None." [],
+        figureHere = Value "What an item and its result cost the coordinator: 6.5 µs of its processor time, two and three ranks of MPICH on two loaded virtual CPUs, 2026-11-23." [],
+        figureSixteen = Without "One host is no cluster; `mpirun` or `MARU_HOSTS` on real ones is.",
+        figureSimulated = Value "Items of 100 ms, ten a core: 67 % of 64 hosts, 61 % of 256, 40 % of 1024, 11 % of 4096; with sub-masters 49 % of 1024 ([sim.md](sim.md#map))." [],
+        figureExperiments = [],
+        figureCommand = "maru sim map --hosts 64,256,1024,4096"
+      },
+    Figure
+      { figureName = "",
+        figureTitle = "`build` beside a live heap of the caller, 16 workers",
+        figurePublished = Value "None: our own bar, no collection by births, forks paid once." [],
+        figureHere = Without "Sixteen workers on two CPUs say nothing of births; the command runs with as many as there are.",
+        figureSixteen =
+          Value
+            "2026-11-23, 16 cores of one socket, interleaved, with 0, 256, 1024 MiB. Before: 343, 1287, 2029 ms, of it 865 and 1491 ms the caller's collections. After: 327, 374, 455 ms, of it below 1 ms. Bare forks of such a process, beside: 98 and 362 ms. With faster births, in a later run: 294, 292, 329 ms."
+            ["map/heap/2026-11-23-16cpu-before.json", "map/heap/2026-11-23-16cpu.json"],
+        figureSimulated = Without "The map's simulator has no heap.",
+        figureExperiments = ["map/heap"],
+        figureCommand = "maru bench map/heap"
+      },
+    Figure
+      { figureName = "",
+        figureTitle = "`maru tune gc` beside an exhaustive grid of `-A`, `-n`, `-N`, `-F`, three programs",
+        figurePublished = Value "None: our own bars, 3 % of the best with a quarter of the runs." [],
+        figureHere = Without "Its grid takes hours of an idle machine, which none was for as long.",
+        figureSixteen = Without "Not run there: the grid grows with the cores.",
+        figureSimulated = Value "On a hundred surfaces of costs with 2 % of noise, 3 % of the best is reached in 95 or more, with at most a quarter of the runs of a grid measured three times (a test)." [],
+        figureExperiments = ["map/tuner"],
+        figureCommand = "maru bench map/tuner"
+      },
+    Figure
+      { figureName = "",
+        figureTitle = "peers from their registries beside maru, nine kinds of items",
+        figurePublished = Value "None: our own bar, ahead of every process-based peer." [],
+        figureHere = Value "Of Haskell's peers: the rows of four workloads, `parallel` and `async`. Python's, R's, Rust's and GNU's have no experiment yet; none is claimed." [],
+        figureSixteen = Value "Of Haskell's peers: the row of four workloads." [],
+        figureSimulated = Without "No peer's scheduler is in a model.",
+        figureExperiments = [],
+        figureCommand = "maru bench map/backends"
+      }
+  ]

@@ -1,0 +1,14 @@
+-- | The product of two matrices, a row an item; prints the sum of its diagonal.
+module Matrix.Eval (main) where
+
+import Control.Parallel.Strategies (parMap, rdeepseq)
+import Data.List (transpose)
+
+main :: IO ()
+main = print ((sum . zipWith (flip (!!)) [0 ..]) (parMap rdeepseq row matrix))
+
+matrix :: [[Int]]
+matrix = [[(i * j) `mod` 7 | j <- [1 .. 40]] | i <- [1 .. 40]]
+
+row :: [Int] -> [Int]
+row xs = [sum (zipWith (*) xs ys) | ys <- transpose matrix]
