@@ -43,19 +43,25 @@ next s0 = s3
     s2 = s1 `xor` (s1 `shiftR` 7)
     s3 = s2 `xor` (s2 `shiftL` 17)
 
--- | Kills random children after random pauses while the action runs; how many.
-duringStorm :: Word64 -> Int -> IO a -> IO (a, Int)
-duringStorm seed longestPause action = do
+-- | Kills random children after random pauses while the map runs with these options; how many. No
+-- more after a second without a result: a map gives up when workers are killed for three seconds
+-- before they deliver, which on a loaded machine they may be all the time.
+duringStorm :: Word64 -> Int -> Options -> (Options -> IO a) -> IO (a, Int)
+duringStorm seed longestPause options action = do
   killed <- newIORef 0
-  let storm s = do
+  delivered <- getMonotonicTime >>= newIORef
+  let progress _ = getMonotonicTime >>= writeIORef delivered
+      fruitful = (\now at -> now - at < 1) <$> getMonotonicTime <*> readIORef delivered
+      storm s = do
         threadDelay (fromIntegral (next s `mod` fromIntegral longestPause))
-        cs <- children >>= filterM alive
+        go <- fruitful
+        cs <- if go then children >>= filterM alive else pure []
         unless (null cs) $ do
           kill 9 (cs !! fromIntegral (next (s + 1) `mod` fromIntegral (length cs)))
           modifyIORef' killed (+ 1)
         storm (next (s + 2))
   storming <- forkIO (storm (next (seed * 2654435769 + 1)))
-  result <- action `finally` killThread storming
+  result <- action options {onProgress = Just progress} `finally` killThread storming
   (,) result <$> readIORef killed
 
 -- | Runs until so many workers were killed.
@@ -70,23 +76,23 @@ untilKilled wanted seed run = go 0 (seeds seed 1000000)
 retries :: Backend -> Assertion
 retries b = untilKilled (100 * scale) 1 $ \seed -> leavingNothing $ do
   let options = (onBackend b) {policy = Retry 1000, workers = Workers 4}
-  (ys, k) <- duringStorm seed 4000 (within 60 (parMapM options (working 300) [1 .. 300]))
+  (ys, k) <- duringStorm seed 4000 options $ \o -> within 60 (parMapM o (working 300) [1 .. 300])
   k <$ (ys @?= [2 .. 301])
 
 large :: Backend -> Assertion
 large b = untilKilled (20 * scale) 1000 $ \seed -> leavingNothing $ do
   let options = (onBackend b) {policy = Retry 1000, regionMiB = 1}
       f i = [working 100 i .. i + 20000]
-  (sizes, k) <- duringStorm seed 20000 (within 60 (map (\xs -> (take 1 xs, length xs)) <$> parMapM options f [1 .. 60]))
+  (sizes, k) <- duringStorm seed 20000 options $ \o -> within 60 (map (\xs -> (take 1 xs, length xs)) <$> parMapM o f [1 .. 60])
   k <$ (sizes @?= [([i + 1], 20000) | i <- [1 .. 60]])
 
 skips :: Backend -> Assertion
 skips b = untilKilled (60 * scale) 2000 $ \seed -> leavingNothing $ do
   let options = (onBackend b) {policy = Skip, workers = Workers 4}
-      run = within 60 $ do
-        let ys = parMapTry options (working 300) [1 .. 300]
+      run o = within 60 $ do
+        let ys = parMapTry o (working 300) [1 .. 300]
         ys <$ evaluate (length [() | Right n <- ys, n > 0])
-  (ys, k) <- duringStorm seed 5000 run
+  (ys, k) <- duringStorm seed 5000 options run
   length ys @?= 300
   holes <- fmap concat . forM (zip [0 ..] ys) $ \(i, y) -> case y of
     Right n -> [] <$ (n @?= i + 2)
@@ -101,7 +107,7 @@ skips b = untilKilled (60 * scale) 2000 $ \seed -> leavingNothing $ do
 fails :: Backend -> Assertion
 fails b = untilKilled (20 * scale) 3000 $ \seed -> leavingNothing $ do
   let options = (onBackend b) {policy = Fail}
-  (got, k) <- duringStorm seed 10000 (try (within 60 (parMapM options (working 300) [1 .. 300])))
+  (got, k) <- duringStorm seed 10000 options $ \o -> try (within 60 (parMapM o (working 300) [1 .. 300]))
   -- The scope has ended: at once means now.
   noChildren >>= assertBool "workers are left"
   case got of
