@@ -13,11 +13,15 @@ module Maru.Bench.Meter
 where
 
 import Control.Concurrent (threadDelay)
+import Control.Exception (IOException, try)
+import Control.Monad (when)
 import Data.Aeson (Value, object, (.=))
+import qualified Data.ByteString.Char8 as Bytes
 import Data.Int (Int64)
 import Foreign.C (CInt (..))
 import GHC.Clock (getMonotonicTimeNSec)
 import GHC.Stats (RTSStats (gc_elapsed_ns, gcs), getRTSStats)
+import System.Directory (listDirectory)
 
 foreign import ccall unsafe "maru_bench_cpu_ns" c_cpuNs :: CInt -> IO Int64
 
@@ -40,9 +44,11 @@ data Meter = Meter
   }
   deriving (Eq, Show)
 
--- | Needs the run-time option @-T@.
+-- | Needs the run-time option @-T@. It returns when what the action forked was reaped, but after two
+-- seconds in any case.
 metered :: IO a -> IO (a, Meter)
 metered act = do
+  before <- children
   gc0 <- getRTSStats
   self0 <- processCpuNs
   children0 <- childrenCpuNs
@@ -52,7 +58,7 @@ metered act = do
   self1 <- processCpuNs
   gc1 <- getRTSStats
   -- Workers that were told to end are reaped by somebody else meanwhile.
-  threadDelay 50000
+  untilGone before
   children1 <- childrenCpuNs
   meter <-
     Meter
@@ -65,6 +71,25 @@ metered act = do
       <$> c_peakKib 0
       <*> c_peakKib 1
   pure (result, meter)
+
+-- | Until no more children are left than that; those that are not reaped have no time yet.
+untilGone :: Int -> IO ()
+untilGone before = go (200 :: Int)
+  where
+    go looks = do
+      left <- children
+      when (looks > 0 && left > before) (threadDelay 10000 >> go (looks - 1))
+
+-- | Of all threads of this process, those that are not reaped too. 0 where the kernel does not tell.
+children :: IO Int
+children = do
+  threads <- try (listDirectory "/proc/self/task")
+  sum <$> mapM ofThread (either none id threads)
+  where
+    -- A thread that has ended meanwhile has none.
+    ofThread thread = length . Bytes.words . either none id <$> try (Bytes.readFile ("/proc/self/task/" <> thread <> "/children"))
+    none :: Monoid a => IOException -> a
+    none _ = mempty
 
 meterJson :: Meter -> Value
 meterJson m =
