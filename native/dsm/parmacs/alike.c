@@ -49,8 +49,8 @@ int maru_alike_main(const struct maru_parmacs_program *program, int count, char 
 
 void maru_alike_init(int watched) {
   if (!begun)
-    mr_node_die(STATUS_USAGE, "maru_dsm_init in a program that creates threads: maru-cc's have "
-                              "their node already; use one of both");
+    mr_node_die(STATUS_USAGE, "maru_dsm_init before main, or in a program that creates threads: "
+                              "maru-cc's have their node already; use one of both");
   if (!watched) {
     maru_dsm_init_unwatched();
     return;

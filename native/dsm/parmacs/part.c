@@ -27,7 +27,7 @@
 struct resume {
   void *libraries;
   uint64_t guard;
-  char **environment;
+  char **environment; /* NULL: the one that a process is given */
   int32_t how;
   bool runs;
   ucontext_t context;
@@ -61,6 +61,7 @@ static struct {
   unsigned tasks, their_tasks;
   struct habits habits, joined;
   bool given;
+  char **environment; /* the process was given */
   const struct mr_part_ranges *what;
   const struct mr_checkpoint_head *found;
   int file; /* that is being written */
@@ -204,6 +205,7 @@ static void note_all(each_descriptor *act) {
 
 void mr_part_given(void) {
   part.given = true;
+  part.environment = environ;
   get_habits(&part.habits);
   note_all(note);
   part.tasks = count_tasks();
@@ -215,14 +217,17 @@ void mr_part_joins(void) {
   part.their_tasks = count_tasks() - part.tasks;
 }
 
-/* What the program has set since it was given the process stays as that was. */
+/* What the program has set since it was given the process stays as that was: also where the library
+ * now calls it. */
 void mr_part_begin(void) {
   static struct habits now;
   get_habits(&now);
-  if (!part.given)
+  if (!part.given) {
     part.habits = part.joined = now;
+    part.environment = environ;
+  }
   for (int i = 1; i < SIGNALS; i++)
-    if (!same_action(&now.actions[i], &part.joined.actions[i]))
+    if (same_action(&part.joined.actions[i], &part.habits.actions[i]))
       part.habits.actions[i] = now.actions[i];
   note_all(note);
   part.tasks = count_tasks() - part.their_tasks;
@@ -246,6 +251,25 @@ static int refuse(int file, char *why, size_t size) {
   }
   int rc = compare_habits(why, size);
   return rc < 0 ? rc : walk_descriptors(compare, file, why, size);
+}
+
+static bool has(const struct mr_range *ranges, int count, const void *at) {
+  for (int i = 0; i < count; i++)
+    if ((const uint8_t *)at >= ranges[i].from && (const uint8_t *)at < ranges[i].to)
+      return true;
+  return false;
+}
+
+/* That of main is the program's memory (program.c), another process is given its own.  But what
+ * setenv and putenv make is libc's.  A shared one may have to be fetched: nobody looks into that.
+ */
+static bool has_environment(const struct mr_range *ranges, int count) {
+  if (environ == part.environment || mr_node_shares(environ, 1))
+    return true;
+  bool all = has(ranges, count, environ);
+  for (char **each = environ; all && *each != NULL; each++)
+    all = has(ranges, count, *each);
+  return all;
 }
 
 /* ---- the word that the stack protector compares with ----------------------------------- */
@@ -318,7 +342,7 @@ int mr_part_write(int file, struct mr_checkpoint_head *head, const ucontext_t *c
   static struct mr_range ranges[MR_PART_RANGES];
   struct resume resume = {.libraries = stdout,
                           .guard = get_guard(),
-                          .environment = environ,
+                          .environment = environ != part.environment ? environ : NULL,
                           .how = how,
                           .runs = context != NULL};
   int rc = refuse(file, why, size);
@@ -330,6 +354,10 @@ int mr_part_write(int file, struct mr_checkpoint_head *head, const ucontext_t *c
   int count = part.what->list(sp, ranges, MR_PART_RANGES - 1, why, size);
   if (count < 0)
     return count;
+  if (context != NULL && !has_environment(ranges, count)) {
+    snprintf(why, size, "the program has changed its environment");
+    return -EOPNOTSUPP;
+  }
   ranges[count++] =
       (struct mr_range){.from = (uint8_t *)&restorers, .to = (uint8_t *)(&restorers + 1)};
   if (pwrite(file, &resume, sizeof resume, (off_t)head->own) != sizeof resume)
@@ -368,7 +396,8 @@ __attribute__((no_stack_protector)) const ucontext_t *mr_part_read(int *how, uco
   *how = resume.how;
   if (!resume.runs)
     return NULL;
-  environ = resume.environment;
+  if (resume.environment != NULL)
+    environ = resume.environment;
   *context = resume.context;
 #if defined(__x86_64__)
   /* It points into itself. */

@@ -7,7 +7,7 @@
  *
  * What no other process can have is refused, with the reason: threads, children, descriptors and
  * timers that the program has made since mr_part_begin.  So are handlers of signals, a working
- * directory and a umask that it has changed since.
+ * directory, a umask and an environment that it has changed since.
  *
  * Thread-safety: none; the program's thread stands still meanwhile.
  */

@@ -1,15 +1,16 @@
 /* survive: a program of maru/dsm.h that has state of every sort, for jobs that lose nodes; as
  * survive.c.in, whose arguments it takes.
  *
- *     survive NODES STEPS [MILLISECONDS [early|unwatched|mapping]]
+ *     survive NODES STEPS [MILLISECONDS [early|bus|segv|environment|unwatched|mapping]]
  *
- * What it prints follows from NODES and STEPS alone.  `early`: what is made before maru_dsm_init
- * cannot be saved either.
+ * What it prints follows from NODES and STEPS alone.  `early`, `bus`, `segv`: what is made before
+ * maru_dsm_init cannot be saved either.
  */
 #define _GNU_SOURCE
 #include <maru/dsm.h>
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,15 +125,23 @@ static void share(void) {
     exit(4);
 }
 
+static void on_fault(int number) { exit(number); }
+
 int main(int count, char **arguments) {
   const char *what = count > 4 ? arguments[4] : "";
   steps = count > 2 ? atol(arguments[2]) : 10;
   milliseconds = count > 3 ? atol(arguments[3]) : 0;
   FILE *file = strcmp(what, "early") == 0 ? fopen("/etc/passwd", "r") : NULL;
+  if (strcmp(what, "bus") == 0)
+    signal(SIGBUS, on_fault);
+  if (strcmp(what, "segv") == 0)
+    signal(SIGSEGV, on_fault);
   if (strcmp(what, "unwatched") == 0)
     maru_dsm_init_unwatched();
   else
     maru_dsm_init();
+  if (strcmp(what, "environment") == 0 && setenv("HOME", "/", 1) < 0)
+    exit(4);
   if (strcmp(what, "mapping") == 0 &&
       mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0) == MAP_FAILED)
     exit(4);

@@ -241,6 +241,14 @@ static bool is_as_said(int number, int flags) {
          sigismember(&old.sa_mask, SIGUSR2) == 1;
 }
 
+/* On pages of the stack that nobody has used yet. */
+static __attribute__((noinline)) void ask_below(size_t depth) {
+  struct sigaction old;
+  volatile char room[depth];
+  room[0] = 0;
+  require(sigaction(SIGUSR2, NULL, &old) == 0 && room[0] == 0, "what a handler is, far down");
+}
+
 static void *use_words(void *from) {
   for (long i = 0; i < WORDS; i++)
     words[i]++;
@@ -264,6 +272,8 @@ static void *strike_here(void *unused) {
           "a stack for handlers");
   require(sigaction(SIGSEGV, &action, &old) == 0 && old.sa_handler == SIG_DFL, "the first handler");
   require(sigaction(SIGBUS, &action, NULL) == 0, "a handler of SIGBUS");
+  for (size_t depth = 1; depth < 1 << 16; depth += 512)
+    ask_below(depth);
   require(is_as_said(SIGSEGV, SA_SIGINFO) && is_as_said(SIGBUS, SA_SIGINFO), "flags of both");
   by_turns();
   strike();

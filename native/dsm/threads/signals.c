@@ -8,13 +8,24 @@
 #include "threads.h"
 
 #include "../access.h"
+#include "../node.h"
+#include "../stack.h"
 
 #include <errno.h>
 #include <maru/threads.h>
 #include <signal.h>
 
+static int64_t act(uint64_t number, uint64_t action, uint64_t old) {
+  return mr_access_sigaction((int)number, (const struct sigaction *)action,
+                             (struct sigaction *)old);
+}
+
+/* The kernel's answer goes to the stack, and no access is seen while signals are blocked: so not on
+ * a thread's stack, which is shared memory.  A handler has the library's already. */
 int maru_threads_sigaction(int number, const struct sigaction *action, struct sigaction *old) {
-  return mr_access_sigaction(number, action, old);
+  if (!mr_node_shares(__builtin_frame_address(0), 1))
+    return mr_access_sigaction(number, action, old);
+  return (int)mr_stack_call(act, (uint64_t)number, (uintptr_t)action, (uintptr_t)old);
 }
 
 /* A stack of the program's own would be shared memory: what it says is remembered alone. */
