@@ -38,7 +38,8 @@ static void look(bool open[LOOKED_AT]) {
 static void hold_closed(void) {
   for (int fd = 0; fd <= STDERR_FILENO; fd++)
     if (!was_open[fd])
-      (void)(fd < STDERR_FILENO ? open("/", O_PATH | O_CLOEXEC) : open("/dev/null", O_WRONLY | O_CLOEXEC));
+      (void)(fd < STDERR_FILENO ? open("/", O_PATH | O_CLOEXEC)
+                                : open("/dev/null", O_WRONLY | O_CLOEXEC));
 }
 
 __attribute__((constructor)) static void note(void) {
