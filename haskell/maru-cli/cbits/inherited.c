@@ -4,7 +4,11 @@
  * then finds the default.  A caller that ignores a signal (nohup, trap '' INT) means the
  * command, too.  GHC 9.10 opens descriptors that a program which is executed would keep.  Written
  * once, before any thread of ours.
+ *
+ * A standard descriptor that the caller closed is held: else the run-time system's next one takes
+ * its number, and what is printed goes there.  A program that is executed finds it closed.
  */
+#define _GNU_SOURCE /* O_PATH */
 #include "probe.h"
 
 #include <fcntl.h>
@@ -12,6 +16,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <unistd.h>
 
 static const int taken[] = {SIGINT, SIGPIPE, SIGTSTP};
 static bool was_ignored[sizeof taken / sizeof *taken];
@@ -28,11 +33,21 @@ static void look(bool open[LOOKED_AT]) {
     open[fd] = known ? !(each[fd].revents & POLLNVAL) : fcntl(fd, F_GETFD) >= 0;
 }
 
+/* Each open takes the lowest number that is free.  Neither read nor write works on a path: EBADF,
+ * as on what is closed.  What is said on a standard error that is closed is lost, no failure. */
+static void hold_closed(void) {
+  for (int fd = 0; fd <= STDERR_FILENO; fd++)
+    if (!was_open[fd])
+      (void)(fd < STDERR_FILENO ? open("/", O_PATH | O_CLOEXEC)
+                                : open("/dev/null", O_WRONLY | O_CLOEXEC));
+}
+
 __attribute__((constructor)) static void note(void) {
   struct sigaction now;
   for (unsigned i = 0; i < sizeof taken / sizeof *taken; i++)
     was_ignored[i] = sigaction(taken[i], NULL, &now) == 0 && now.sa_handler == SIG_IGN;
   look(was_open);
+  hold_closed();
 }
 
 void maru_probe_keep_own_descriptors(void) {

@@ -268,6 +268,10 @@ def dark_and_paper():
     colour = "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3).reduce((a, b) => a + +b, 0)"
     with Browser(dark=True) as b:
         assert opened(b).value(colour) < 200
+    with Browser(width=960) as b:
+        middles = "[...document.querySelectorAll('.bar > *')].map(e => e.getBoundingClientRect()).filter(r => r.width).map(r => (r.top + r.bottom) / 2)"
+        bar = opened(b).value(middles)
+        assert len(bar) == 8 and max(bar) - min(bar) < 4, bar
     with Browser(width=420) as b:
         assert opened(b).value(colour) > 600
         assert b.value("document.documentElement.scrollWidth") <= 420

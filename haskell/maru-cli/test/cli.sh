@@ -367,6 +367,16 @@ cmp -s "$seed_machine" "$work/machine.json" || fail "a machine does not come bac
 timeout 20 maru sim map | true
 [ "${PIPESTATUS[0]}" -ne 70 ] || fail "a closed pipe is taken for a defect"
 
+# ---- standard output that cannot be written: a short answer, and one larger than the buffer
+printf 'int f(int x) { while (x > 0) x--; return x; }' | tee "$work/A.c" >"$work/B.c"
+for what in --version 'sim lock --help' 'sim map' "similar $work/A.c $work/B.c" "similar --html - $work/A.c $work/B.c"; do
+  for ending in '>&-' '>/dev/full' '<&- >&-'; do
+    status 69 "standard output" bash -c "exec maru $what $ending"
+  done
+  timeout 30 bash -c "exec maru $what >&- 2>&-"
+  [ $? -eq 69 ] || fail "the status is lost where nothing can be written: $what"
+done
+
 # ---- tune
 status 65 "cannot execute 'no-such-command'" maru tune gc -- no-such-command
 status 65 "-rtsopts" maru tune gc -- true

@@ -46,7 +46,7 @@ tests =
         [languageWhere l path | (l, path) <- [(Cpp, "x.h"), (C, "x.h"), (TypeScript, "x.tsx"), (Tsx, "x.ts"), (C, "x.cpp")]] @?= [Just Cpp, Just C, Just Tsx, Nothing, Nothing],
       testCase "a header that uses what C does not have is one of C++" $ do
         forM_ ["class A { int b; };", "class A : B<C> { };", "template <class T> T f();", "namespace a { }", "std::string f();", "using namespace std;", "struct A { public: int b; };", "struct A { virtual ~A(); };", "enum class A { b };"] $ \text ->
-          assertEqual (show text) (Cpp, C) (byContent C "a.h" (text <> "\n"), byContent C "a.c" text)
+          assertEqual (show text) (Cpp, Cpp, C) (byContent C "a.h" (text <> "\n"), byContent C "A.H" text, byContent C "a.c" text)
         forM_ ["int class;", "int f(int template, int virtual);", "// class A { };\nint x;", "char *s = \"class A {\";", "struct class { int private; };", "struct class foo;", "extern union class a;", "#ifndef A\n#define A(b) b ? c : d\n#endif", ""] $ \text ->
           assertEqual (show text) C (byContent C "a.h" text),
       testGroup "tokens" [testCase (languageName l ++ ": " ++ show text) (spelled l text @?= ts) | (l, text, ts) <- lexed'],
@@ -158,6 +158,10 @@ generic = filter (/= Java) [minBound ..]
 named :: [(ByteString, Maybe Language)]
 named =
   [ ("a/B.java", Just Java),
+    ("a/B.JAVA", Just Java),
+    ("JAVA", Nothing),
+    ("x.R", Just R),
+    ("X.Hpp", Just Cpp),
     ("x.c", Just C),
     ("x.h", Just C),
     ("x.cpp", Just Cpp),

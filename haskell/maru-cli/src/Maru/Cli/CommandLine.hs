@@ -13,7 +13,7 @@ import Options.Applicative hiding (internal)
 import Options.Applicative.Help.Types (renderHelp)
 import System.Environment (getArgs)
 import System.Exit (ExitCode (..), exitWith)
-import System.IO (BufferMode (..), hSetBuffering, hSetEncoding, stderr, stdout, utf8)
+import System.IO (BufferMode (..), hFlush, hSetBuffering, hSetEncoding, stderr, stdout, utf8)
 
 -- | Runs it on the arguments and ends with its status.
 program :: ([String] -> IO ExitCode) -> IO ()
@@ -24,7 +24,8 @@ program run = do
   mapM_ (`hSetEncoding` utf8) [stdout, stderr]
   -- Unbuffered, each character is a write: lines of several processes would mix.
   hSetBuffering stderr LineBuffering
-  reporting (getArgs >>= run >>= exitWith)
+  -- The run-time system's own flush, after this, keeps quiet about what it cannot write.
+  reporting (getArgs >>= run >>= \status -> hFlush stdout >> exitWith status)
 
 -- | Does what the arguments say. Help is printed; a mistake is one line and status 64. The first
 -- argument is the command's name, for help.

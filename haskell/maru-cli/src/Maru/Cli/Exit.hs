@@ -19,7 +19,7 @@ import Control.Exception
 import GHC.IO.Exception (IOException (..))
 import Maru.Failure (exceptionText)
 import System.Exit (ExitCode (..), exitWith)
-import System.IO (hPutStrLn, stderr)
+import System.IO (hPutStrLn, stderr, stdout)
 import System.IO.Error (isResourceVanishedError)
 
 -- | What went wrong, to what, what to do; and the status for it.
@@ -75,23 +75,26 @@ orNothing action = either gone Just <$> try action
     gone _ = Nothing
 
 -- | Runs a whole command: problems become their line and status, other
--- exceptions status 70 (they are maru's own fault). Output into a pipe that
--- nobody reads any more ends it as SIGPIPE would, without a line.
+-- exceptions status 70 (they are maru's own fault). Standard output that cannot
+-- be written is status 69; a pipe that nobody reads any more ends it as SIGPIPE
+-- would, without a line. The status stands where the line cannot be said.
 reporting :: IO () -> IO ()
 reporting action =
   action
     `catches` [ Handler (\e -> throwIO (e :: ExitCode)),
-                Handler (\(Problem status line) -> warn line >> exit status),
+                Handler (\(Problem status line) -> failed status line),
                 Handler interrupted,
-                Handler vanished,
+                Handler unwritten,
                 Handler unexpected
               ]
   where
     exit = exitWith . ExitFailure
-    vanished e
+    failed status line = orNothing (warn line) >> exit status
+    unwritten e
       | isResourceVanishedError e = exit 141
+      | ioe_handle e == Just stdout = failed unavailable ("cannot write to standard output: " ++ reason e)
       | otherwise = unexpected (toException e)
-    unexpected e = warn (oneLine (exceptionText (e :: SomeException))) >> exit internal
+    unexpected e = failed internal (oneLine (exceptionText (e :: SomeException)))
     interrupted e = case e of
       UserInterrupt -> exit 130
       _ -> throwIO e

@@ -180,16 +180,16 @@ writeAll s (ToShow report asked) = do
     colour <- wantsColour stdout
     writeTo (table (TableStyle colour) (top s) report) "-"
 
+-- | Standard output that cannot be written is for the shell of all subcommands to say.
 writeTo :: Builder -> FilePath -> IO ()
+writeTo content "-" = hSetBinaryMode stdout True >> hPutBuilder stdout content >> hFlush stdout
 writeTo content file = do
-  result <- try $ case file of
-    "-" -> hSetBinaryMode stdout True >> hPutBuilder stdout content >> hFlush stdout
-    _ -> replaceFile file (`hPutBuilder` content)
+  result <- try (replaceFile file (`hPutBuilder` content))
   case result of
     Right () -> pure ()
     Left e
-      -- Nobody reads the pipe any more: the shell of all subcommands ends for that.
+      -- Nobody reads a named pipe any more.
       | isResourceVanishedError e -> throwIO e
       | otherwise -> do
-        name <- if file == "-" then pure "standard output" else printableName <$> rawPath file
+        name <- printableName <$> rawPath file
         throwIO (NotWritten name (BC.pack (reason e)))

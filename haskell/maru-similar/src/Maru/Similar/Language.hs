@@ -28,6 +28,8 @@ where
 import Data.Bits (setBit)
 import Data.ByteString (ByteString)
 import qualified Data.ByteString as B
+import qualified Data.ByteString.Char8 as BC
+import Data.Char (toLower)
 import Data.List (find, foldl', zip4)
 import qualified Data.Map.Strict as Map
 import Data.Word (Word32, Word64, Word8)
@@ -68,7 +70,7 @@ data Traits = Traits
     name :: !String,
     -- | As people write it.
     title :: !ByteString,
-    -- | Of names of its files.
+    -- | Of names of its files, in small letters.
     endings :: ![ByteString],
     -- | Programs of one family can be compared.
     first :: !Language,
@@ -97,7 +99,7 @@ traits language = case language of
   Swift -> Traits "swift" "Swift" [".swift"] Swift False (Just nestedC {quotes = [long "\"\"\"", short "\""], preambles = [line "import"], keywords = swiftWords})
   Scala -> Traits "scala" "Scala" [".scala", ".sc"] Scala False (Just nestedC {quotes = [Quote "\"\"\"" "\"\"\"" False True, short "\""], preambles = [Preamble "import" "{" Nothing, line "package"], keywords = scalaWords})
   Lua -> Traits "lua" "Lua" [".lua"] Lua False (Just plainStyle {lineComments = ["--"], blockComments = [Comment "--[[" "]]" False], quotes = [Quote "[[" "]]" False True, short "\"", short "'"], keywords = luaWords})
-  R -> Traits "r" "R" [".R", ".r"] R False (Just plainStyle {lineComments = ["#"], quotes = [long "\"", long "'"], wordBytes = [46], keywords = rWords})
+  R -> Traits "r" "R" [".r"] R False (Just plainStyle {lineComments = ["#"], quotes = [long "\"", long "'"], wordBytes = [46], keywords = rWords})
   Sql -> Traits "sql" "SQL" [".sql"] Sql False (Just plainStyle {lineComments = ["--"], blockComments = [Comment "/*" "*/" False], quotes = [Quote "'" "'" False True, Quote "\"" "\"" False True], keywords = sqlWords})
   AnyText -> Traits "text" "text" [""] AnyText False (Just cLike {lineComments = ["//", "#!"], links = True, quotedChars = False, keywords = anyWords})
 
@@ -130,12 +132,16 @@ withDialects :: Language -> [Language]
 withDialects language = language : [Tsx | language == TypeScript]
 
 hasName :: Language -> ByteString -> Bool
-hasName language path = any (`B.isSuffixOf` path) (endings (traits language))
+hasName language path = any (`ends` path) (endings (traits language))
+
+-- | Whatever the case: a file of Windows may be @A.JAVA@.
+ends :: ByteString -> ByteString -> Bool
+ends ending path = BC.map toLower (B.drop (B.length path - B.length ending) path) == ending
 
 -- | What a file that its name says is of the language holds: a header that uses what C does not have
 -- is one of C++. O(n).
 byContent :: Language -> ByteString -> ByteString -> Language
-byContent C path text | ".h" `B.isSuffixOf` path && any ofCpp (zip4 ("" : spelled) spelled (drop 1 spelled) (drop 2 spelled)) = Cpp
+byContent C path text | ".h" `ends` path && any ofCpp (zip4 ("" : spelled) spelled (drop 1 spelled) (drop 2 spelled)) = Cpp
   where
     spelled = let ts = lexSource C text in map (tokenText text ts) [0 .. tokenCount ts - 1] ++ ["", ""]
     ofCpp (before, a, b, c) = case a of

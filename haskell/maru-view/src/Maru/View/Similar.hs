@@ -170,7 +170,7 @@ application =
     "<span id=\"count\" class=\"note\"></span>",
     "<label>Threshold <input type=\"range\" id=\"threshold\" min=\"0\" max=\"1\" step=\"0.01\"><span id=\"thresholdText\"></span></label>",
     "<label><input type=\"checkbox\" id=\"names\"> Hide names</label>",
-    "<button id=\"save\" title=\"Save verdicts (s)\">Save verdicts</button><button id=\"load\">Load verdicts</button><input type=\"file\" id=\"file\" accept=\".json,application/json\" hidden>",
+    "<button id=\"save\" title=\"Save verdicts (s)\">Save verdicts</button><button id=\"load\" title=\"Load verdicts\" aria-label=\"Load verdicts\">Load</button><input type=\"file\" id=\"file\" accept=\".json,application/json\" hidden>",
     "<button id=\"print\">Print</button><button id=\"help\" title=\"Keys (?)\">?</button></div>",
     "<p id=\"said\" class=\"said\" role=\"status\"></p>",
     "<div id=\"overview\" class=\"overview\"><div class=\"card\"><h2>How similar pairs are (logarithmic)</h2><div id=\"histogram\"></div></div><div class=\"card\"><h2>Clusters</h2><div id=\"graph\"></div></div></div>",
