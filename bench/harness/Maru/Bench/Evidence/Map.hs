@@ -58,7 +58,7 @@ curve name title published on16 simulated =
 curvesHere :: Cell
 curvesHere =
   Value
-    "A first look, no result: three rounds at load 10 on two virtual CPUs, 2026-11-23. No curve is claimed. Here one worker takes half of `map`'s time or less, where one on an idle machine takes all of it: such values say nothing. Milliseconds of the whole program of 108, with one and two workers (`map`: 1145). `Shm` 503, 616; `Sockets` 635, 722; `parallel` 1010, 1185. `Sparks` 788, 1090; `Stm` 595, 812; `Threads` 397, 890."
+    "A first look, no result: three rounds at load 10 on two virtual CPUs, 2026-11-23. No curve is claimed. Here one worker of `Shm` takes less than half of `map`'s time, where alone it takes all of it. Such values say nothing. Milliseconds of the whole program of 108, with one and two workers (`map`: 1145). `Shm` 503, 616; `Sockets` 635, 722; `parallel` 1010, 1185. `Sparks` 788, 1090; `Stm` 595, 812; `Threads` 397, 890."
     ["map/curves/2026-11-23-2cpu-loaded.json"]
 
 programs :: [Figure]
