@@ -213,7 +213,7 @@ static ssize_t list_line(const char *line, struct mr_range *ranges, size_t most,
   if (count > 0 && shared && (there.protection & PROT_WRITE)) {
     snprintf(why, size,
              "the program has mapped %.*s shared and writable, which reaches no other node; use "
-             "G_MALLOC or maru_dsm_alloc",
+             "memory of the job: G_MALLOC or maru_dsm_alloc",
              (int)strcspn(path, "\n"), path);
     return -EOPNOTSUPP;
   }

@@ -14,14 +14,14 @@ dsm =
           figurePublished = Value "215 µs and 118 µs, on Myrinet with processors of 850 MHz." [],
           figureHere =
             Value
-              "No such network is here. Over TCP on the loopback interface a page of 4 KiB takes 11.8 µs (11.6 … 12.5) from fault to return, request and answer together; through shared memory 3.3 µs. Two virtual CPUs, idle, 2026-11-23, waiting by spinning, 6 rounds. One way alone, of 3072 transfers the quickest of 4 and 2 KiB took 6.3 and 5.9 µs, beside 20 busy processes on two others, the same day."
+              "No such network is here. Over TCP on the loopback interface a page of 4 KiB takes 11.8 µs (11.6 … 12.5) from fault to return, request and answer together; through shared memory 3.3 µs. Two virtual CPUs, idle, 2026-11-23, waiting by spinning, 6 rounds. One way alone, the quickest of 3072 transfers of 4 and of 2 KiB took 6.3 and 5.9 µs. That was the same day on two other virtual CPUs, beside 20 busy processes."
               ["dsm/fetch/2026-11-23-2cpu-idle.json"],
           figureSixteen = Without "One machine has no network to measure; on two, `maru launch --hosts` has the same fetches.",
-          figureSimulated = Value "The published times are the simulator's network (`paper`) in the rows below, 21 µs and 47 ns a byte, so they are an input, no result: 214 and 117 µs." [],
+          figureSimulated = Value "An input, no result: the simulator's network in the rows below (`paper`) was made from these times. With 21 µs and 47 ns a byte it takes 214 and 117 µs." [],
           figureExperiments = ["dsm/fetch"],
           figureCommand = "maru bench dsm/fetch"
         },
-      programRow "raytrace (cars) and tsp (20 cities)" "8 to 12 % faster." "raytrace (own scene) takes 0.77 (0.73 … 0.86) and tsp 0.78 (0.76 … 0.93) of the time with pages: the paper's network, two nodes, wall time, 6 rounds, 2026-11-22." "raytrace 34 % (own scene), tsp 21 % faster on 8 nodes (`maru bench dsm/links`).",
+      programRow "raytrace (cars) and tsp (20 cities)" "8 to 12 % faster." "raytrace (own scene) takes 0.77 (0.73 … 0.86) and tsp 0.78 (0.76 … 0.93) of the time with pages. Two nodes of one machine, messages as late as on the paper's network, wall time, 6 rounds, 2026-11-22." "raytrace 34 % (own scene), tsp 21 % faster on 8 nodes (`maru bench dsm/links`).",
       programRow "water (1728 molecules, 5 steps)" "faster." "0.99 (0.93 … 1.04) of the time with pages, with fewer molecules: the same run. With 1728, SPLASH-3's own on 8 nodes sends 39.3 instead of 64.9 MB of pages, 96.6 instead of 123.5 MB in all (counted, 2026-11-23; its speed was not measured)." "9 % faster with 216 molecules and 5 steps, on 8 nodes (`maru bench dsm/links`).",
       programRow "ocean (258 × 258)" "slightly slower." "Own ocean takes 0.82 (0.80 … 0.87) of the time with pages: the same run. So the published sign is missed." "36 % faster (own ocean, 257 × 257). SPLASH-3's own, 258 × 258, sends half the bytes; why is in [dsm-protocol.md](dsm-protocol.md)."
     ]

@@ -16,7 +16,7 @@ curves =
       "Fig 1"
       "similarity checker, 81 Java programs, Eval monad, 1 to 32 cores, MUT and total"
       (Value "a bottleneck from about 10 cores on; the curves' values are in no text." [])
-      (Value "240 programs, one round on 2026-11-23: the Eval monad's like, `Sparks -N16`, 10.7 times as fast as `map`. 81 programs were not run there." [sixteen])
+      (Value "240 programs in one round on 2026-11-23. The Eval monad's like, `Sparks -N16`, is 10.7 times as fast as `map`. 81 programs were not run there." [sixteen])
       (Without "The map's simulator has no collector, which is what bends this curve."),
     curve
       "Figs 2, 3"
@@ -28,7 +28,7 @@ curves =
       "Fig 11"
       "similarity checker, 32 cores, speed-up"
       (Value "Eval 7.63, SAMSTM 6.84, SAMSoc 5.99." [])
-      (Value "240 programs, one round on 2026-11-23: `Shm` with 1, 2, 4, 8, 16 workers 0.97, 1.80, 3.38, 6.79, 10.4 times as fast as `map`, `Sparks -N16` 10.7, async 10.5. 32 cores: no such machine is at hand." [sixteen])
+      (Value "240 programs in one round on 2026-11-23, times as fast as `map`. `Shm` with 1, 2, 4, 8, 16 workers: 0.97, 1.80, 3.38, 6.79, 10.4. With 16: `Sparks` 10.7, async 10.5. 32 cores: no such machine is at hand." [sixteen])
       (Value "`Shm` with 32 workers: in the table of `maru bench map/curves`, series *shm, simulated*." []),
     curve
       "Figs 14, 15"
@@ -58,7 +58,7 @@ curve name title published on16 simulated =
 curvesHere :: Cell
 curvesHere =
   Value
-    "A first look beside much other work: load 10 on two virtual CPUs, 2026-11-23, three rounds, which decide nothing. 108 programs, milliseconds of the whole program with one and two workers, where `map` takes 1145: `Shm` 503, 616; `Sockets` 635, 722; `parallel` 1010, 1185; `Sparks` 788, 1090; `Stm` 595, 812; `Threads` 397, 890. No idle machine was at hand."
+    "A first look, no result: three rounds at load 10 on two virtual CPUs, 2026-11-23. No curve is claimed. Here one worker of `Shm` takes less than half of `map`'s time, where alone it takes all of it. Such values say nothing. Milliseconds of the whole program of 108, with one and two workers (`map`: 1145). `Shm` 503, 616; `Sockets` 635, 722; `parallel` 1010, 1185. `Sparks` 788, 1090; `Stm` 595, 812; `Threads` 397, 890."
     ["map/curves/2026-11-23-2cpu-loaded.json"]
 
 programs :: [Figure]
@@ -87,7 +87,7 @@ programs =
       { figureName = "Table 2",
         figureTitle = "lines of four programs in every model",
         figurePublished = Value "four programs; the text names only the sum, and its counts: Eval 9, SAM 15, Cloud Haskell 43." [],
-        figureHere = Value "By the test: [bench/map/models](../bench/map/models/README.md) has the table of `map`, Eval monad, maru, async and actors." [],
+        figureHere = Value "A test counts them: [bench/map/models](../bench/map/models/README.md) has the table of `map`, Eval monad, maru, async and actors." [],
         figureSixteen = Without "A count of lines does not depend on the machine.",
         figureSimulated = Without "A count of lines is not simulated.",
         figureExperiments = [],
@@ -110,7 +110,7 @@ programs =
       { figureName = "Fig 13",
         figureTitle = "one shared log with Last and Count: what a killed writer leaves",
         figurePublished = Value "the text does not examine it." [],
-        figureHere = Value "Its reader is blocked in 1903 of 2000 trials (1020 on a busy day); with one log per worker in none. 2026-11-21 and the day before." ["map/seedlog/2026-11-21-2cpu.json", "map/seedlog/2026-11-20-2cpu-busy.json"],
+        figureHere = Value "The reader of one shared log is blocked in 1903 of 2000 trials (1020 on a busy day). With one log per worker it is blocked in none. 2026-11-21 and the day before." ["map/seedlog/2026-11-21-2cpu.json", "map/seedlog/2026-11-20-2cpu-busy.json"],
         figureSixteen = Without "A hole in a log is a matter of one writer's death, not of the number of cores.",
         figureSimulated = Value "Not simulated but explored: SPIN has all interleavings of the log's protocol ([models](../models))." [],
         figureExperiments = ["map/seedlog"],
@@ -120,9 +120,9 @@ programs =
       { figureName = "Table 3, fig 17",
         figureTitle = "fib 1..40 on a unikernel, 10 virtual machines",
         figurePublished = Value "9.687 times as fast as one, against 4.56 with forkOS; at 2 cores +0.69 %." [],
-        figureHere = Without "It takes a quarter of an hour of two idle cores, which were not idle for as long; the command prints it on any machine.",
+        figureHere = Without "Not measured: it takes two idle cores for a quarter of an hour. The command prints it on any machine.",
         figureSixteen = Without "Not run there; the same command takes all cores of a machine.",
-        figureSimulated = Value "As 40 items it can be 2.62 times as fast at most, with any number of workers, so the published value is of something else." [],
+        figureSimulated = Value "As 40 items it is at most 2.62 times as fast, with any number of workers: the last item alone is 0.38 of all. So the published value is of something else." [],
         figureExperiments = ["map/fib"],
         figureCommand = "maru bench map/fib"
       }
@@ -194,9 +194,9 @@ ours =
       { figureName = "",
         figureTitle = "a map on many hosts of 16 cores, one coordinator",
         figurePublished = Value "None." [],
-        figureHere = Value "What an item and its result cost the coordinator: 6.5 µs of its processor time, two and three ranks of MPICH on two loaded virtual CPUs, 2026-11-23." [],
+        figureHere = Value "One input of the simulation: an item and its result cost the coordinator 6.5 µs of its processor time. Two and three ranks of MPICH on two loaded virtual CPUs, 2026-11-23; the map itself was not run on hosts." [],
         figureSixteen = Without "One host is no cluster; `mpirun` or `MARU_HOSTS` on real ones is.",
-        figureSimulated = Value "Items of 100 ms, ten a core: 67 % of 64 hosts, 61 % of 256, 40 % of 1024, 11 % of 4096; with sub-masters 49 % of 1024 ([sim.md](sim.md#map))." [],
+        figureSimulated = Value "Use of all cores with items of 100 ms, ten a core: 67 % of 64 hosts, 61 % of 256, 40 % of 1024, 11 % of 4096; with sub-masters 49 % of 1024 ([sim.md](sim.md#map))." [],
         figureExperiments = [],
         figureCommand = "maru sim map --hosts 64,256,1024,4096"
       },
@@ -217,9 +217,9 @@ ours =
       { figureName = "",
         figureTitle = "`maru tune gc` beside an exhaustive grid of `-A`, `-n`, `-N`, `-F`, three programs",
         figurePublished = Value "None: our own bars, 3 % of the best with a quarter of the runs." [],
-        figureHere = Without "Its grid takes hours of an idle machine, which none was for as long.",
+        figureHere = Without "Not measured: its grid takes hours of an idle machine.",
         figureSixteen = Without "Not run there: the grid grows with the cores.",
-        figureSimulated = Value "On a hundred surfaces of costs with 2 % of noise, 3 % of the best is reached in 95 or more, with at most a quarter of the runs of a grid measured three times (a test)." [],
+        figureSimulated = Value "A test has a hundred surfaces of costs with 2 % of noise. In 95 or more the search comes within 3 % of the best. It takes at most a quarter of the runs of a grid measured three times." [],
         figureExperiments = ["map/tuner"],
         figureCommand = "maru bench map/tuner"
       },
