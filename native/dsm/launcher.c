@@ -269,6 +269,8 @@ int mr_launcher_leave(enum mr_launcher launcher) {
 }
 
 void mr_launcher_abort(enum mr_launcher launcher, int status) {
+  if (way_of(launcher)->abort == NULL)
+    return;
   /* A launcher that does not answer: we end all the same. */
   sigset_t alarmed;
   sigemptyset(&alarmed);

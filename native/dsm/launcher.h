@@ -35,8 +35,8 @@ int mr_launcher_meet_first(enum mr_launcher launcher, struct mr_meeting *meeting
                            int seconds, char *why, size_t size);
 
 /* The launcher still knows the nodes that have met: one of these ends that. The second tells it the
- * job's status, which it would else not find out (mpirun --continuous). It returns in some seconds,
- * or not at all. */
+ * job's status, where it has a word for that; the caller exits with that status then. It returns in
+ * some seconds, or not at all. */
 int mr_launcher_leave(enum mr_launcher launcher); /* -ETIMEDOUT: it does not answer */
 void mr_launcher_abort(enum mr_launcher launcher, int status);
 
@@ -53,7 +53,7 @@ struct mr_board_way {
   int (*meet)(void);
   int (*get)(unsigned node, const char *key, char value[MR_BOARD_VALUE]);
   void (*close)(void);
-  void (*abort)(int status);
+  void (*abort)(int status); /* NULL: the launcher goes by the exit status alone */
 };
 
 extern const struct mr_board_way mr_pmi_way, mr_pmix_way;

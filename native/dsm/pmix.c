@@ -73,7 +73,6 @@ static struct {
   status_t (*commit)(void);
   status_t (*fence)(const struct proc *, size_t, const struct info *, size_t);
   status_t (*get)(const struct proc *, const char *, const struct info *, size_t, struct value **);
-  status_t (*abort)(int, const char *, struct proc *, size_t);
   struct proc me;
   int seconds;
 } pmix;
@@ -88,9 +87,8 @@ static bool load(void) {
   *(void **)&pmix.commit = dlsym(handle, "PMIx_Commit");
   *(void **)&pmix.fence = dlsym(handle, "PMIx_Fence");
   *(void **)&pmix.get = dlsym(handle, "PMIx_Get");
-  *(void **)&pmix.abort = dlsym(handle, "PMIx_Abort");
-  return pmix.init != NULL && pmix.abort != NULL && pmix.finalize != NULL && pmix.put != NULL &&
-         pmix.commit != NULL && pmix.fence != NULL && pmix.get != NULL;
+  return pmix.init != NULL && pmix.finalize != NULL && pmix.put != NULL && pmix.commit != NULL &&
+         pmix.fence != NULL && pmix.get != NULL;
 }
 
 /* Its own numbers are told by name nowhere here. */
@@ -164,6 +162,8 @@ static int get(unsigned node, const char *key, char value[MR_BOARD_VALUE]) {
 }
 
 static void close_table(void) { pmix.finalize(NULL, 0); }
-static void abort_job(int status) { pmix.abort(status, "maru", NULL, 0); }
 
-const struct mr_board_way mr_pmix_way = {open_table, put, pmix_meet, get, close_table, abort_job};
+/* No abort: rank 0 was killed, and `mpirun --continuous` of Open MPI 5.0.7 stayed for good in 3 of
+ * 42 tries in which others called PMIx_Abort, in none of 42 in which they only exited.  It told
+ * neither Open MPI 4 nor 5 a status that their exit does not tell. */
+const struct mr_board_way mr_pmix_way = {open_table, put, pmix_meet, get, close_table, NULL};

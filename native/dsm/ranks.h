@@ -44,7 +44,7 @@ int maru_ranks_spawn(char *const *command, const int *given, unsigned count);
 int maru_ranks_end(int process, int ms);
 /* After the meeting. The launcher may count this process as done. */
 int maru_ranks_leave(void);
-/* The job ends with that status: a launcher that lets it go on would else say 0. */
+/* Tells the launcher that the job ends with that status, as this process is to do then. */
 void maru_ranks_abort(int status);
 
 /* HMAC-SHA-256 by the secret. */

@@ -300,7 +300,7 @@ beRank ranks first = do
     ends over
       | over = leaveRanks
       | otherwise = do
-        -- One line, not one a rank. A launcher that lets the others live may say 0 all the same.
+        -- One line, not one a rank. Open MPI 4's mpirun --continuous ends with 0 all the same.
         when (ranksMe ranks == 1) (hPutStrLn stderr "maru: rank 0 was lost; the program cannot go on")
         abortRanks 75
 

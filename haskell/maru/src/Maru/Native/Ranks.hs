@@ -86,7 +86,7 @@ acceptRank listener = (\fd -> if fd < 0 then Nothing else Just fd) <$> c_accept 
 leaveRanks :: IO ()
 leaveRanks = void c_leave
 
--- | The job ends with that status, as the launcher shall say.
+-- | Tells the launcher that the job ends with that status, as this process is to do then.
 abortRanks :: Int -> IO ()
 abortRanks = c_abort . fromIntegral
 
