@@ -2,6 +2,7 @@
 #include "vm.h"
 
 #include "../dsm/ranks.h"
+#include "topology.h"
 #include "shared.h"
 #include "watch.h"
 
@@ -11,6 +12,15 @@
 #include <unistd.h>
 
 int maru_vm_memory(size_t bytes) { return mr_sealed_memfd("maru-vm", bytes); }
+
+uint64_t maru_vm_memory_limit(void) {
+  struct maru_topology topology;
+  if (maru_topology_read(&topology))
+    return UINT64_MAX;
+  uint64_t limit = topology.memory_limit;
+  maru_topology_free(&topology);
+  return limit;
+}
 
 struct list {
   char *names;

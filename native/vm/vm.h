@@ -7,11 +7,14 @@
 #define MARU_VM_VM_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* ---- the host -------------------------------------------------------------- */
 
 /* A memfd of so many bytes, close-on-exec, sealed against resizing. */
 int maru_vm_memory(size_t bytes);
+/* Bytes that this process may use: `memory_limit` of maru/topology.h; UINT64_MAX: not known. */
+uint64_t maru_vm_memory_limit(void);
 /* The files of this process's shared objects, its program left out, by the names under which the
  * dynamic linker looked for them: each ends in a zero. How many bytes; -ENOBUFS: more than `room`.
  */

@@ -29,7 +29,8 @@
 -- laziness of the spine, with bounded buffering, and the first exception by index. Four differences
 -- remain. This process evaluates an item as far as its codec does, to send it. A result is what its
 -- codec makes of it. And an exception keeps its type between processes whose code lies at the same
--- addresses (programs that GHC links statically, its default); else it comes as 'RemoteException'.
+-- addresses (programs that GHC links statically, its default); else, and from a VM, it comes as
+-- 'RemoteException'.
 -- And 'initialise' does not travel.
 --
 -- __Failure__: a worker's death is treated in its own process, by the 'Policy', as for 'Shm'. A
@@ -221,6 +222,10 @@ judgeBy ours theirs
   | cardProgram ours /= cardProgram theirs = OtherProgram
   | otherwise = Welcome (cardLayout ours == cardLayout theirs)
 
+-- | Of a process of this program that we trust: does its code lie at our addresses?
+trustWhere :: Bool -> Trust
+trustWhere alike = if alike then Alike else Elsewhere
+
 -- Ranks --------------------------------------------------------------------------
 
 -- Seconds for ranks to meet.
@@ -273,8 +278,8 @@ meetOthers cluster card ranks listener = do
         wire <- wireOn fd
         greeted <- greetPeer (ranksSecret ranks) (judge came) wire
         case greeted of
-          Just (theirs, Welcome _) -> do
-            addPeer cluster (cardRank theirs) (name (cardRank theirs)) (cardWorkers theirs) wire Nothing (pure ())
+          Just (theirs, Welcome alike) -> do
+            addPeer cluster (cardRank theirs) (name (cardRank theirs)) (cardWorkers theirs) wire Nothing (trustWhere alike) (pure ())
             putMVar verdicts (Right ())
           -- It waits until our line is said, and for that keeps the wire.
           Just (theirs, OtherProgram) -> putMVar verdicts (Left (otherProgram (name (cardRank theirs)))) >> void (nextShort wire)
@@ -333,7 +338,7 @@ onHosts hosts action = do
   withAgents cluster card [agentOn host (agentCommand ssh variables folder path host) | host <- hosts] action
 
 agentOn :: Host -> [String] -> Agent
-agentOn host command = Agent name start Nothing
+agentOn host command = Agent name start Nothing Nothing
   where
     name = "host " <> hostName host
     start theirs = do
@@ -358,13 +363,13 @@ presentVariables names = catMaybes <$> sequence [fmap (name,) <$> lookupEnv name
 -- all lost: what runs in a VM is not to run outside one.
 onMachines :: Machines -> IO a -> IO a
 onMachines wanted action = withImage wanted $ \image -> do
-  variables <- presentVariables ["MARU_WAIT", "LD_LIBRARY_PATH"]
+  variables <- presentVariables ["MARU_WAIT"]
   card <- ownCard 0
   cluster <- newCluster ByMachines
   withAgents cluster card [agentIn wanted image variables k | k <- [1 .. machineCount wanted]] action
 
 agentIn :: Machines -> Image -> [(String, String)] -> Int -> Agent
-agentIn wanted image variables k = Agent name start (Just vmPatience)
+agentIn wanted image variables k = Agent name start (Just vmPatience) (Just (machineMemory wanted * 1048576))
   where
     name = "VM " <> show k
     start theirs = do
@@ -389,7 +394,9 @@ data Agent = Agent
   { agentName :: !String,
     agentStart :: !(CInt -> IO Started),
     -- | Seconds in which it says something; 'Nothing': it is waited for.
-    agentPatience :: !(Maybe Int)
+    agentPatience :: !(Maybe Int),
+    -- | It is not trusted: bytes of the largest frame that is read of it.
+    agentLargest :: !(Maybe Int)
   }
 
 data Started = Started
@@ -421,13 +428,19 @@ begin cluster card secret k agent = do
   wire <- wireOn ours
   sendFrame wire (Frame Greets 0 0 secret)
   for_ (agentPatience agent) $ \seconds -> timeout (seconds * 1000000) (threadWaitRead (fromIntegral ours))
-  greeted <- greetPeer secret (pure . judgeBy card) wire
+  greeted <- greetPeer secret (pure . judge) wire
   case greeted of
-    Just (theirs', Welcome _) -> startedGreeted started >> addPeer cluster k name (cardWorkers theirs') wire (agentPatience agent) end
+    Just (theirs', Welcome alike) -> do
+      startedGreeted started
+      addPeer cluster k name (cardWorkers theirs') wire (agentPatience agent) (maybe (trustWhere alike) Stranger (agentLargest agent)) end
     Just _ -> hangUp wire >> throwIO (otherProgram name)
     Nothing -> hangUp wire >> end >> readIORef status >>= startedAbsent started >>= throwIO
   where
     name = agentName agent
+    -- One that is not trusted sends its exceptions as text.
+    judge theirs = case judgeBy card theirs of
+      Welcome alike -> Welcome (alike && isNothing (agentLargest agent))
+      refused -> refused
 
 -- | Never returns. What the program prints goes to standard error, for its output is the
 -- connection.

@@ -3,7 +3,7 @@
 -- | A program of many processes, for scripts/test.d/39-cluster.
 --
 -- > maru-test-cluster sum ITEMS MICROSECONDS   the sum, after so long an item
--- > maru-test-cluster failing                  which item threw what
+-- > maru-test-cluster failing [sum ...]        which item threw what; then that
 -- > maru-test-cluster lazy                     of a list without end
 -- > maru-test-cluster killing N                item 5 kills its worker, always; the policy is Retry 1
 -- > maru-test-cluster child                    itself again, as a child: lazy
@@ -45,9 +45,10 @@ deadly :: Remote () Int Int
 deadly = remote (\n -> if n == 5 then unsafePerformIO (getProcessID >>= signalProcess sigKILL >> n <$ threadDelay 10000000) else n)
 
 main :: IO ()
-main = withCluster $ do
-  arguments <- getArgs
-  hSetBuffering stdout LineBuffering
+main = withCluster $ hSetBuffering stdout LineBuffering >> getArgs >>= job
+
+job :: [String] -> IO ()
+job arguments =
   case arguments of
     ["sum", items, us] -> do
       (xs, look) <- parMapOnReporting defaultOptions (static square) (read us) [1 .. read items]
@@ -55,9 +56,11 @@ main = withCluster $ do
       print (sum xs)
       notes <- reportNotes <$> look
       forM_ notes $ \n -> when ("lost" `isInfixOf` n) (hPutStrLn stderr ("note: " <> n))
-    ["failing"] -> forM_ (zip [0 :: Int ..] (parMapOn (static odd') [0 .. 9])) $ \(i, x) -> do
-      got <- try (evaluate x)
-      putStrLn (show i <> " " <> either describe show got)
+    "failing" : more -> do
+      forM_ (zip [0 :: Int ..] (parMapOn (static odd') [0 .. 9])) $ \(i, x) -> do
+        got <- try (evaluate x)
+        putStrLn (show i <> " " <> either describe show got)
+      unless (null more) (job more)
     ["lazy"] -> print (sum (takeWhile (< 1000000) (parMapOnWith defaultOptions (static square) 0 [1 ..])))
     ["killing"] -> do
       let xs = parMapOnWith defaultOptions {policy = Retry 1} (static deadly) () [0 .. 9]

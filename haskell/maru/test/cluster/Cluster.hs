@@ -10,6 +10,7 @@ import qualified Ledgers
 import qualified Life
 import Maru.Options (Backend (..))
 import qualified Rivals
+import qualified Strangers
 import System.Environment (setEnv)
 import Test.Tasty (defaultMain, localOption, mkTimeout, testGroup)
 
@@ -18,4 +19,4 @@ main = do
   -- One at a time: some tests count this process's children and descriptors.
   setEnv "TASTY_NUM_THREADS" "1"
   defaultMain . localOption (mkTimeout 120000000) $
-    testGroup "cluster" (Ledgers.tests : Greetings.tests : map ($ Mpi) [Law.tests, Laziness.tests, Failures.tests, Life.tests, Rivals.tests])
+    testGroup "cluster" (Ledgers.tests : Greetings.tests : Strangers.tests : map ($ Mpi) [Law.tests, Laziness.tests, Failures.tests, Life.tests, Rivals.tests])

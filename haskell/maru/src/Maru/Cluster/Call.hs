@@ -21,7 +21,7 @@ import Data.Foldable (for_, traverse_)
 import Data.IORef
 import Data.Maybe (isJust)
 import GHC.StaticPtr (StaticPtr, deRefStaticPtr)
-import Maru.Backend.Process.Wire (unpackException)
+import Maru.Backend.Process.Wire (unpackException, unpackExceptionText)
 import Maru.Cluster.Frame
 import Maru.Cluster.Ledger
 import Maru.Cluster.Peers
@@ -164,14 +164,21 @@ turn office peer newest = do
 hearFrame :: Office a b -> Codec b -> Peer -> Frame -> IO ()
 hearFrame office codec peer (Frame kind _ i bytes) = case kind of
   Result -> conclude office peer i (either (Left . toException . RemoteException i (peerNumber peer) "a decoding error") Right (Codec.decode codec bytes))
-  Threw -> unpackException i (peerNumber peer) bytes >>= conclude office peer i . Left
+  Threw -> thrown >>= conclude office peer i . Left
   Fails -> do
-    e <- unpackException i (peerNumber peer) bytes
+    e <- thrown
     atomically (modifyTVar' (officeFatal office) (maybe (Just e) Just))
   Done -> case decodeOrFail (Lazy.fromStrict bytes) of
-    Right (_, _, block) -> tell office block
+    Right (_, _, block) | likely block -> tell office block
+    Right _ -> note office (peerName peer <> " sent a report that cannot be true")
     Left (_, _, why) -> note office (peerName peer <> " sent a report that cannot be read: " <> why)
   _ -> pure ()
+  where
+    thrown
+      | peerTrust peer == Alike = unpackException i (peerNumber peer) bytes
+      | otherwise = pure (unpackExceptionText i (peerNumber peer) bytes)
+    -- What is no number would stay in the planner's mean.
+    likely block = blockItems block >= 0 && blockNs block >= 0 && blockNs block < 1e18
 
 -- | What came of an item that this peer has; another copy is dropped. The result is looked at by the
 -- consumer alone.

@@ -12,6 +12,7 @@ module Maru.Cluster.Frame
     Kind (..),
     sendFrame,
     nextFrame,
+    nextUpTo,
     nextShort,
     hangUp,
   )
@@ -106,14 +107,15 @@ sendFrame w (Frame kind call index body) =
 
 -- | 'Nothing': the other side is gone, or is none of ours. By one thread at a time.
 nextFrame :: Wire -> IO (Maybe Frame)
-nextFrame = frameUpTo (2 ^ (40 :: Int))
+nextFrame = nextUpTo (2 ^ (40 :: Int))
 
 -- | The same of a stranger, who is not to be given much memory.
 nextShort :: Wire -> IO (Maybe Frame)
-nextShort = frameUpTo 4096
+nextShort = nextUpTo 4096
 
-frameUpTo :: Int -> Wire -> IO (Maybe Frame)
-frameUpTo most w = either gone id <$> try read'
+-- | The same with so many bytes besides its header, at most. A longer one is none of ours.
+nextUpTo :: Int -> Wire -> IO (Maybe Frame)
+nextUpTo most w = either gone id <$> try read'
   where
     gone :: IOException -> Maybe Frame
     gone _ = Nothing

@@ -20,13 +20,14 @@ module Maru.Cluster.Machines
 where
 
 import Control.Concurrent (forkIO)
+import Control.Concurrent.MVar
 import Control.Exception
 import Control.Monad
 import qualified Data.ByteString as Bytes
 import Data.ByteString.Builder
 import qualified Data.ByteString.Char8 as Char8
 import qualified Data.ByteString.Lazy as Lazy
-import Data.Char (isDigit)
+import Data.Char (isAscii, isDigit, isPrint)
 import Data.Foldable (for_)
 import Data.IORef
 import Data.List (isPrefixOf, nub, nubBy, sortOn, stripPrefix)
@@ -46,6 +47,7 @@ import System.Posix.Directory
 import System.Posix.Files (fileAccess, fileExist)
 import System.Posix.IO (FdOption (..), OpenMode (..), closeFd, createPipe, fdToHandle, setFdOption)
 import System.Posix.Process (getProcessID)
+import System.Timeout (timeout)
 import Text.Read (readMaybe)
 
 -- | What was asked for.
@@ -63,11 +65,17 @@ data Machines = Machines
 -- | By @MARU_VMS@, @MARU_VM_MEMORY@, @MARU_WORKERS@, @MARU_VM_KERNEL@. 'Nothing': none.
 askedMachines :: IO (Maybe Machines)
 askedMachines = do
-  count <- setting "MARU_VMS" 0 (1, 64) "VMs"
-  memory <- setting "MARU_VM_MEMORY" 256 (128, 65536) "MiB"
-  cpus <- setting "MARU_WORKERS" 1 (1, 64) "workers of a VM"
-  root <- kernelRoot
-  pure (if count == 0 then Nothing else Just (Machines count memory cpus root))
+  count <- setting "MARU_VMS" 0 (0, 64) "VMs"
+  -- What is said to other programs too is not judged where there are no VMs.
+  if count == 0
+    then pure Nothing
+    else
+      Just
+        <$> ( Machines count
+                <$> setting "MARU_VM_MEMORY" 256 (128, 65536) "MiB"
+                <*> setting "MARU_WORKERS" 1 (1, 64) "workers of a VM"
+                <*> kernelRoot
+            )
   where
     setting name none (least, most) what = do
       asked <- lookupEnv name
@@ -89,7 +97,6 @@ data Image = Image
   { imageKernel :: !FilePath,
     -- | A descriptor of this process.
     imageFiles :: !CInt,
-    imageProgram :: !FilePath,
     imageAccelerator :: !Accelerator
   }
 
@@ -103,14 +110,14 @@ withImage machines use = do
   (kernel, modules) <- findParts (machineRoot machines)
   enoughMemory machines
   program <- getExecutablePath
-  when (any (`elem` "\"\\") program) (throwIO (unavailable ("a guest cannot start " <> show program) "rename the program"))
   objects <- sharedObjects
-  files <- forM (program : objects) (\f -> File f 0o755 <$> Bytes.readFile f)
-  drivers <- forM modules (\f -> File ("/" <> moduleFolder <> "/" <> baseName f) 0o644 <$> Bytes.readFile f)
+  files <- forM ((program, guestProgram) : zip objects objects) (\(f, there) -> File there 0o100755 <$> Bytes.readFile f)
+  drivers <- forM modules (\f -> File ("/" <> moduleFolder <> "/" <> baseName f) 0o100644 <$> Bytes.readFile f)
+  let links = [File (guestLibraries <> "/" <> baseName f) 0o120777 (Char8.pack f) | f <- objects]
   slow <- whyEmulated
   for_ slow (\why -> hPutStrLn stderr ("maru: VMs are emulated, which is many times slower: " <> why))
-  bracket (memoryOf (archive (files <> drivers))) (closeFd . fromIntegral) $ \fd ->
-    use (Image kernel fd program (maybe Kvm (const Tcg) slow))
+  bracket (memoryOf (archive (files <> links <> drivers))) (closeFd . fromIntegral) $ \fd ->
+    use (Image kernel fd (maybe Kvm (const Tcg) slow))
 
 -- | What VMs would be like, or throws 'Unavailable'.
 describeMachines :: IO String
@@ -141,11 +148,13 @@ emulator = "qemu-system-x86_64"
 enoughMemory :: Machines -> IO ()
 enoughMemory machines = do
   text <- readFile "/proc/meminfo"
-  for_ [kib | ["MemAvailable:", n, "kB"] <- map words (lines text), Just kib <- [readMaybe n]] $ \kib ->
-    when (wanted > kib `div` 1024) . throwIO $
-      unavailable
-        (show (machineCount machines) <> " VMs of " <> show (machineMemory machines) <> " MiB need " <> show wanted <> " MiB, and " <> show (kib `div` 1024) <> " MiB are free")
-        "set MARU_VMS or MARU_VM_MEMORY lower"
+  limit <- memoryLimit
+  let free = [(kib `div` 1024, "are free") | ["MemAvailable:", n, "kB"] <- map words (lines text), Just kib <- [readMaybe n]]
+      (there, which) = minimum ((limit `div` 1048576, "are this process's limit") : free)
+  when (wanted > there) . throwIO $
+    unavailable
+      (show (machineCount machines) <> " VMs of " <> show (machineMemory machines) <> " MiB need " <> show wanted <> " MiB, and " <> show there <> " MiB " <> which)
+      "set MARU_VMS or MARU_VM_MEMORY lower"
   where
     wanted = machineCount machines * machineMemory machines :: Int
 
@@ -201,9 +210,15 @@ entries folder = either none id <$> try (bracket (openDirStream folder) closeDir
 baseName :: FilePath -> FilePath
 baseName = reverse . takeWhile (/= '/') . reverse
 
+-- | This program in a guest, and a folder with links to its libraries: whatever their paths are here,
+-- the kernel's command line has room for these, and can quote them.
+guestProgram, guestLibraries :: FilePath
+guestProgram = "/maru-program"
+guestLibraries = "/maru-libraries"
+
 -- The guest's files -----------------------------------------------------------
 
--- | By its path from the root, with its permissions.
+-- | By its path from the root, with its kind and permissions. A link's bytes say where it leads.
 data File = File !FilePath !Word32 !Bytes.ByteString
 
 -- | As the kernel unpacks it (cpio, @newc@), with the folders of these files and a console.
@@ -212,7 +227,7 @@ archive files = toLazyByteString (mconcat (zipWith ($) (folders <> [console] <> 
   where
     folders = [entry folder 0o40755 (0, 0) mempty | folder <- nub ("dev" : concat [parents name | File name _ _ <- files])]
     console = entry "dev/console" 0o20600 (5, 1) mempty
-    plain = [entry (drop 1 name) (0o100000 + mode) (0, 0) bytes | File name mode bytes <- nubBy (\(File a _ _) (File b _ _) -> a == b) files]
+    plain = [entry (drop 1 name) mode (0, 0) bytes | File name mode bytes <- nubBy (\(File a _ _) (File b _ _) -> a == b) files]
     parents name = [drop 1 (take k name) | (k, '/') <- zip [0 ..] name, k > 0]
 
 entry :: String -> Word32 -> (Word32, Word32) -> Bytes.ByteString -> Word32 -> Builder
@@ -231,7 +246,9 @@ data Machine = Machine
   { machineProcess :: !CInt,
     machineLifeline :: !CInt,
     -- | What it said first, and whether lines go to standard error.
-    machineSaid :: !(IORef (String, Bool))
+    machineSaid :: !(IORef (String, Bool)),
+    -- | Full: it says no more.
+    machineMute :: !(MVar ())
   }
 
 -- | Its agent talks over the other end of that socket, which the caller closes. These variables go
@@ -244,23 +261,37 @@ startMachine machines image variables channel = do
   said <- newIORef ("", False)
   listening <- fdToHandle from
   hSetBinaryMode listening True
-  _ <- forkIO (listen said listening)
+  mute <- newEmptyMVar
+  _ <- forkIO (listen said listening `finally` (hClose listening >> putMVar mute ()))
   started <- spawnVm channel (fromIntegral to) (emulatorCommand machines image variables (show me))
   closeFd to
   case started of
-    Right (process, lifeline) -> pure (Machine process lifeline said)
+    Right (process, lifeline) -> pure (Machine process lifeline said mute)
     Left e -> throwIO (unavailable ("QEMU cannot be started: " <> ioe_description (errnoToIOError "" (Errno e) Nothing Nothing)) "look at `ulimit -n` and `ulimit -u`")
   where
-    listen said h = (forever (hGetLine h >>= hear said . filter (/= '\r')) `catch` ended) `finally` hClose h
+    listen said h = forever (boundedLine h >>= hear said) `catch` ended
     ended :: IOException -> IO ()
     ended _ = pure ()
     hear said line = unless (null line) $ do
       loud <- atomicModifyIORef' said (\(first, loud) -> ((if null first then line else first, loud), loud))
       when loud (hPutStrLn stderr line)
 
--- | Its first line: what comes after a panic's explains it less.
+-- | The next line, or as much of it as is kept: a guest may write one without an end. What is no
+-- printable ASCII is a question mark: it is for a terminal.
+boundedLine :: Handle -> IO String
+boundedLine h = go (1000 :: Int)
+  where
+    go 0 = pure []
+    go left = hGetChar h >>= next left
+    next left c
+      | c == '\n' = pure []
+      | c == '\r' = go left
+      | otherwise = (shown c :) <$> go (left - 1)
+    shown c = if isAscii c && (isPrint c || c == '\t') then c else '?'
+
+-- | Its first line: what comes after a panic's explains it less. Once it has ended.
 firstSaid :: Machine -> IO String
-firstSaid = fmap fst . readIORef . machineSaid
+firstSaid m = timeout 1000000 (readMVar (machineMute m)) >> fst <$> readIORef (machineSaid m)
 
 -- | From now on lines of its console go to standard error.
 passOn :: Machine -> IO ()
@@ -287,7 +318,7 @@ emulatorCommand machines image variables me =
       ["console=ttyS0", "quiet", "loglevel=1", "panic=-1", "random.trust_cpu=on", "cryptomgr.notests"]
         -- Emulated, mitigations guard nothing, and the timer of a busy machine fails its test.
         <> (if imageAccelerator image == Tcg then ["mitigations=off", "no_timer_check"] else [])
-        <> ["rdinit=\"" <> imageProgram image <> "\""]
+        <> ["rdinit=" <> guestProgram]
     -- The kernel gives what it does not know to the first process.
-    variables' = ("MARU_AGENT", "guest") : ("MARU_WORKERS", show (machineCpus machines)) : variables
+    variables' = ("MARU_AGENT", "guest") : ("MARU_WORKERS", show (machineCpus machines)) : ("LD_LIBRARY_PATH", guestLibraries) : variables
     show' name value = "\"" <> name <> "=" <> filter (/= '"') value <> "\""

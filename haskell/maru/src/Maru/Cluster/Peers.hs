@@ -6,6 +6,7 @@ module Maru.Cluster.Peers
   ( Cluster (..),
     Means (..),
     Peer (..),
+    Trust (..),
     Handler (..),
     newCluster,
     addPeer,
@@ -75,8 +76,20 @@ data Peer = Peer
     -- | Seconds since something was heard of it, as 'watchPeers' counts them.
     peerSilent :: !(IORef Int),
     -- | After so many it is given up; 'Nothing': never.
-    peerPatience :: !(Maybe Int)
+    peerPatience :: !(Maybe Int),
+    peerTrust :: !Trust
   }
+
+-- | What a peer's frames may do to this process.
+data Trust
+  = -- | An exception may be the heap's bytes: it runs this program, with its code at the same
+    -- addresses.
+    Alike
+  | -- | An exception is text.
+    Elsewhere
+  | -- | The same; and a frame has so many bytes at most.
+    Stranger !Int
+  deriving (Eq, Show)
 
 -- | Of a call. Both are called by a peer's own thread, and are brief.
 data Handler = Handler
@@ -92,17 +105,20 @@ newCluster :: Means -> IO Cluster
 newCluster means = Cluster means <$> newTVarIO IntMap.empty <*> newTVarIO IntMap.empty <*> newIORef 0 <*> getProcessID <*> newIORef False <*> newIORef []
 
 -- | One that was greeted. Its frames are read from now on.
-addPeer :: Cluster -> Int -> String -> Int -> Wire -> Maybe Int -> IO () -> IO ()
-addPeer cluster number name workers wire patience end =
-  add cluster (\there silent -> Peer number name workers wire False there end silent patience)
+addPeer :: Cluster -> Int -> String -> Int -> Wire -> Maybe Int -> Trust -> IO () -> IO ()
+addPeer cluster number name workers wire patience trust end =
+  add cluster (\there silent -> Peer number name workers wire False there end silent patience trust)
 
 -- | A process that was started for a peer ends with the program: that action, which is run once.
--- What runs it before.
+-- What runs it before. At once, where the program is over.
 endsWith :: Cluster -> IO a -> IO (IO ())
 endsWith cluster end = do
   left <- newMVar (void end)
   let once = modifyMVar_ left (\e -> pure () <$ e)
-  once <$ atomicModifyIORef' (clusterEnds cluster) (\ends -> (once : ends, ()))
+  atomicModifyIORef' (clusterEnds cluster) (\ends -> (once : ends, ()))
+  -- It has looked at the ends before: nobody else would run this one.
+  over <- readIORef (clusterOver cluster)
+  once <$ when over once
 
 add :: Cluster -> (TVar Bool -> IORef Int -> Peer) -> IO ()
 add cluster made = do
@@ -120,11 +136,11 @@ addOurselves cluster number reserve workers = do
     _ <- try (serve True workers wire) :: IO (Either SomeException Bool)
     hangUp wire
   ours' <- wireOn ours
-  add cluster (\there silent -> Peer number "this process" (if reserve then 0 else workers) ours' reserve there (pure ()) silent Nothing)
+  add cluster (\there silent -> Peer number "this process" (if reserve then 0 else workers) ours' reserve there (pure ()) silent Nothing Alike)
 
 hear :: Cluster -> Peer -> IO ()
 hear cluster peer =
-  nextFrame (peerWire peer) >>= \case
+  next (peerWire peer) >>= \case
     Just frame@(Frame _ call _ _) -> do
       writeIORef (peerSilent peer) 0
       handlers <- readTVarIO (clusterHandlers cluster)
@@ -132,6 +148,9 @@ hear cluster peer =
       either (\e -> gone (": " <> exceptionText e)) (\() -> hear cluster peer) handled
     Nothing -> gone ""
   where
+    next = case peerTrust peer of
+      Stranger most -> nextUpTo most
+      _ -> nextFrame
     gone why = do
       -- Calls see that; and one that begins later does not ask it.
       handlers <- atomically $ do
@@ -183,7 +202,7 @@ sendTo = sendFrame . peerWire
 -- | The program is over: all are told, and waited for, two seconds at most.
 dismissPeers :: Cluster -> IO ()
 dismissPeers cluster = do
-  writeIORef (clusterOver cluster) True
+  atomicWriteIORef (clusterOver cluster) True
   peers <- IntMap.elems <$> readTVarIO (clusterPeers cluster)
   -- One that is stopped takes nothing.
   for_ peers $ \p -> forkIO (sendTo p (Frame Leaves 0 0 mempty))

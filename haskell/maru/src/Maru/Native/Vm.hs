@@ -1,6 +1,7 @@
 -- | Micro-VMs, as host and as guest (@native/vm/vm.h@). /Internal/.
 module Maru.Native.Vm
   ( memoryOf,
+    memoryLimit,
     sharedObjects,
     spawnVm,
     moduleFolder,
@@ -27,6 +28,10 @@ memoryOf bytes = bracketOnError (positive "memory for a VM's files" (c_memory (f
   copy <- dup (fromIntegral fd)
   bracket (fdToHandle (fromIntegral copy)) hClose (`Builder.hPutBuilder` Builder.lazyByteString bytes)
   pure fd
+
+-- | Bytes that this process may use: its control group's limit, or the machine's memory.
+memoryLimit :: IO Int
+memoryLimit = fromIntegral . min (fromIntegral (maxBound :: Int)) <$> c_limit
 
 -- | The libraries that this process is linked with, under the names by which they were found.
 sharedObjects :: IO [FilePath]
@@ -58,6 +63,8 @@ positive what action = do
   r <$ when (r < 0) (ioError (errnoToIOError what (Errno (negate r)) Nothing Nothing))
 
 foreign import ccall unsafe "maru_vm_memory" c_memory :: CSize -> IO CInt
+
+foreign import ccall safe "maru_vm_memory_limit" c_limit :: IO Word64
 
 foreign import ccall unsafe "maru_vm_objects" c_objects :: CString -> CInt -> IO CInt
 

@@ -12,6 +12,7 @@ module Maru.Backend.Process.Wire
     packException,
     packExceptionText,
     unpackException,
+    unpackExceptionText,
     OnlyCaller (..),
 
     -- * Bytes
@@ -156,15 +157,22 @@ unpackException index worker bytes = case Strict.uncons bytes of
     case value of
       Just payload -> rewrap form <$> joinException (Binary.decode (Lazy.fromStrict address) :: Word64) payload
       Nothing -> pure (lost "an exception" "(it could not be relocated)")
-  Just (_, rest) -> pure $ case Binary.decodeOrFail (Lazy.fromStrict rest) of
-    Right (_, _, (ty, text)) -> lost ty text
-    Left _ -> lost "an exception" "(its record is damaged)"
-  Nothing -> pure (lost "an exception" "(its record is empty)")
+  _ -> pure (unpackExceptionText index worker bytes)
   where
     lost ty text = toException (RemoteException index worker ty text)
     rewrap form (SomeException x)
       | form == asyncForm = toException (SomeAsyncException x)
       | otherwise = SomeException x
+
+-- | The same of bytes that may be anything. Typed ones would be taken as the heap's: they are damaged.
+unpackExceptionText :: Int -> Int -> Strict.ByteString -> SomeException
+unpackExceptionText index worker bytes = toException . uncurry (RemoteException index worker) $ case Strict.uncons bytes of
+  Just (form, rest)
+    | form == textForm, Strict.length rest <= longestRecord, Right (_, _, told) <- Binary.decodeOrFail (Lazy.fromStrict rest) -> told
+    | otherwise -> ("an exception", "(its record is damaged)")
+  Nothing -> ("an exception", "(its record is empty)")
+  where
+    longestRecord = 8 * longestText
 
 -- A Handle is a pair of MVars, which cannot cross; the message can.
 withoutHandle :: SomeException -> SomeException

@@ -1,0 +1,61 @@
+{-# LANGUAGE StaticPointers #-}
+
+-- | What a peer can do that is not trusted: a VM that says what no process of ours would.
+module Strangers (tests) where
+
+import Control.Concurrent (forkIO)
+import Control.Exception
+import Control.Monad (forM_, void)
+import qualified Data.ByteString as Bytes
+import Maru
+import Maru.Backend.Process.Wire (packException)
+import Maru.Cluster.Call (startCall)
+import Maru.Cluster.Frame
+import Maru.Cluster.Peers hiding (Handler)
+import Maru.Cluster.Remote
+import Maru.Internal.Engine (Order (..))
+import Maru.Internal.Start (values)
+import Maru.Native.Stream (newStreamPair)
+import Subject (within)
+import Test.Tasty (TestTree, testGroup)
+import Test.Tasty.HUnit (assertFailure, testCase, (@?=))
+
+double :: Remote () Int Int
+double = remote (* 2)
+
+-- | What a call of one item throws, where the peer answers its block with these frames.
+answered :: Trust -> [Int -> Frame] -> IO SomeException
+answered trust answers = do
+  (one, other) <- newStreamPair
+  ours <- wireOn one
+  theirs <- wireOn other
+  cluster <- newCluster ByMachines
+  addPeer cluster 1 "a VM of the tests" 1 ours Nothing trust (hangUp theirs)
+  let speak = nextFrame theirs >>= mapM_ heard
+      heard (Frame Items call _ _) = forM_ answers (sendFrame theirs . ($ call)) >> speak
+      heard (Frame Leaves _ _ _) = hangUp theirs
+      heard _ = speak
+  void (forkIO speak)
+  running <- startCall cluster Vm defaultOptions Ordered (static double) () [21]
+  got <- within 20 (try (evaluate (sum (values running))))
+  dismissPeers cluster
+  either pure (assertFailure . ("it has an answer: " <>) . show) got
+
+tests :: TestTree
+tests =
+  testGroup
+    "strangers"
+    [ testCase "an exception in the heap's bytes is read from a process like ours alone" $ do
+        typed <- packException (toException DivideByZero)
+        alike <- answered Alike [\call -> Frame Threw call 0 typed]
+        fromException alike @?= Just DivideByZero
+        forM_ [Elsewhere, Stranger 4096] $ \trust -> forM_ [Threw, Fails] $ \kind -> do
+          e <- answered trust [\call -> Frame kind call 0 typed]
+          fmap remoteText (fromException e) @?= Just "(its record is damaged)",
+      testCase "a frame that is larger than the peer's memory is the peer's end" $ do
+        e <- answered (Stranger 4096) [\call -> Frame Result call 0 (Bytes.replicate 4097 0)]
+        fmap unavailableWhy (fromException e) @?= Just "all of them were lost",
+      testCase "frames of no call, of no item and of no kind of answer change nothing" $ do
+        e <- answered (Stranger 4096) ([\call -> Frame kind (call + n) i noise | kind <- [minBound ..], kind /= Fails, n <- [0, 7], i <- [-1, 5], noise <- [mempty, Bytes.replicate 99 255]] <> [\call -> Frame Threw call 0 mempty])
+        fmap remoteText (fromException e) @?= Just "(its record is empty)"
+    ]
