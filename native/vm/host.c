@@ -2,8 +2,8 @@
 #include "vm.h"
 
 #include "../dsm/ranks.h"
-#include "topology.h"
 #include "shared.h"
+#include "topology.h"
 #include "watch.h"
 
 #include <errno.h>
