@@ -368,8 +368,8 @@ timeout 20 maru sim map | true
 [ "${PIPESTATUS[0]}" -ne 70 ] || fail "a closed pipe is taken for a defect"
 
 # ---- standard output that cannot be written: a short answer, and one larger than the buffer
-printf 'int f(int x) { while (x > 0) x--; return x; }' | tee "$work/A.c" >"$work/B.c"
-for what in --version 'sim lock --help' 'sim map' "similar $work/A.c $work/B.c" "similar --html - $work/A.c $work/B.c"; do
+printf 'int f(int x) { while (x > 0) x--; return x; }' | tee "$work/A.txt" >"$work/B.txt"
+for what in --version 'sim lock --help' 'sim map' "similar --lang text $work/A.txt $work/B.txt" "similar --lang text --html - $work/A.txt $work/B.txt"; do
   for ending in '>&-' '>/dev/full' '<&- >&-'; do
     status 69 "standard output" bash -c "exec maru $what $ending"
   done
