@@ -1,12 +1,13 @@
 module Main (main) where
 
-import Control.Monad (replicateM_)
+import Control.Monad (forM_, replicateM_)
 import Data.Aeson (ToJSON (..), Value (..), decode, eitherDecode, encode, object)
 import Data.Binary.Put
 import qualified Data.ByteString as ByteString
 import qualified Data.ByteString.Char8 as Chars
 import qualified Data.ByteString.Lazy as Lazy
 import Data.Either (fromRight)
+import Data.IORef (modifyIORef, newIORef, readIORef, writeIORef)
 import qualified Data.IntMap.Strict as IntMap
 import Data.List (isInfixOf, isPrefixOf)
 import qualified Data.Map.Strict as Map
@@ -23,7 +24,7 @@ import Maru.Cli.Output
 import Maru.Cli.Profile
 import Maru.Cli.Program (Described (..), describeProgram, interpreterOf, isGo, sanitizerIn, undescribed, unfit)
 import qualified Maru.Cli.Program as Program
-import Maru.Cli.Progress (progressLine)
+import Maru.Cli.Progress (progressLine, telling)
 import Maru.Cli.Room
 import Maru.Cli.Room.Dsm (accessFinding)
 import Maru.Cli.Room.Dsm.Top (Kept (..), Stand (..), decodeKept, decodeStands)
@@ -599,6 +600,12 @@ outputs =
       testCase "progress, and how long the rest takes if it goes on like that" $ do
         map (uncurry (progressLine "comparing")) [(0, 5), (0.004, 0.5), (0.25, 10), (0.5, 300), (1, 9)]
           @?= ["comparing: 0 %", "comparing: 0 %", "comparing: 25 %, 30 s left", "comparing: 50 %, 5 min left", "comparing: 100 %"],
+      testCase "a line at first after so long, then no more than one in so long" $ do
+        time <- newIORef 100
+        lines' <- newIORef []
+        tell <- telling (readIORef time) 30 30 (\line -> modifyIORef lines' (line :)) "reading"
+        forM_ [(10, 0.1), (129, 0.2), (131, 0.25), (160, 0.5), (162, 0.5), (163, 1)] $ \(now, share) -> writeIORef time now >> tell share
+        readIORef lines' >>= (@?= ["reading: 50 %, 62 s left", "reading: 25 %, 93 s left"]),
       testCase "JSON is one line" $
         (eitherDecode (jsonLine Null), Lazy.length (jsonLine Null)) @?= (Right Null, 5)
     ]

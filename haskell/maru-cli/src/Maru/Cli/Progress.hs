@@ -1,10 +1,12 @@
 -- | How far something long is: one line on standard error, drawn over and over where that is a
--- terminal, and gone at the end. Elsewhere nothing is written.
+-- terminal, and gone at the end. Elsewhere it is a line of its own every 30 s: a log shows then
+-- that it goes on, and nothing of what is short.
 module Maru.Cli.Progress
   ( withProgress,
     forced,
 
-    -- * Pure parts
+    -- * Parts
+    telling,
     progressLine,
     leftOf,
   )
@@ -14,6 +16,7 @@ import Control.Exception (evaluate, finally)
 import Control.Monad (forM_, when)
 import Data.IORef
 import GHC.Clock (getMonotonicTime)
+import Maru.Cli.Exit (warn)
 import System.IO (hFlush, hIsTerminalDevice, hPutStr, stderr)
 
 -- | @withProgress what action@: the action tells which share is done, from 0 to 1, as often as it
@@ -22,17 +25,27 @@ import System.IO (hFlush, hIsTerminalDevice, hPutStr, stderr)
 withProgress :: String -> ((Double -> IO ()) -> IO a) -> IO a
 withProgress what action = do
   terminal <- hIsTerminalDevice stderr
-  begun <- getMonotonicTime
-  due <- newIORef begun
-  let tell share = do
-        now <- getMonotonicTime
-        next <- readIORef due
-        when (now >= next) $ do
-          writeIORef due (now + 0.1)
-          draw (progressLine what share (now - begun))
-  if terminal then (tell 0 >> action tell) `finally` draw "" else action (const (pure ()))
+  if terminal
+    then do
+      tell <- telling getMonotonicTime 0 0.1 draw what
+      (tell 0 >> action tell) `finally` draw ""
+    else telling getMonotonicTime plainly plainly warn what >>= action
   where
     draw line = hPutStr stderr ("\r\ESC[K" ++ line) >> hFlush stderr
+    plainly = 30
+
+-- | By that clock, in seconds: after how many the first line may be shown, then each next one; how;
+-- of what.
+telling :: IO Double -> Double -> Double -> (String -> IO ()) -> String -> IO (Double -> IO ())
+telling clock first spacing shown what = do
+  begun <- clock
+  due <- newIORef (begun + first)
+  pure $ \share -> do
+    now <- clock
+    next <- readIORef due
+    when (now >= next) $ do
+      writeIORef due (now + spacing)
+      shown (progressLine what share (now - begun))
 
 -- | The rows of some tables are computed, one after the other: what says how far they are.
 forced :: String -> [[String]] -> IO ()
