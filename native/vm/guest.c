@@ -31,7 +31,7 @@ static _Noreturn void leave(unsigned char value) {
 #else
   (void)value;
 #endif
-  for (;;) /* the kernel panics where its first process ends; who started the guest ends it */
+  for (;;) /* the kernel panics where its first process ends: the coordinator kills QEMU instead */
     pause();
 }
 

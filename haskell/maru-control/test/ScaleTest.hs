@@ -42,7 +42,7 @@ scaling =
             cores = fromIntegral (hostsCount h * hostsCores h)
         annotateShow s
         assert (spreadMakespan s * 1.000001 >= items * hostsItem h / cores)
-        assert (hostsOrganisation h == SubMasters || spreadMakespan s * 1.000001 >= items * hostsItem h / mostCores h)
+        assert (hostsOrganisation h == SubMasters || spreadMakespan s * 1.000001 >= items * hostsItem h / greatestSpeedup h)
         assert (spreadBusy s >= 0 && spreadBusy s <= 1.000001)
         assert (spreadBlocks s <= hostsItems h && (spreadBlocks s > 0 || hostsItems h == 0))
         assert (hostsSpeedup h s <= 1.000001 * cores),

@@ -62,6 +62,8 @@ struct keep {
   uint32_t writing, written;
   bool slow;                                     /* that was said of this copy */
   int64_t gathering_ms, gathered_ms, written_ms; /* this one; the last whole one (kept.h) */
+  struct mr_kept *shown; /* on the board; NULL: there is none, once it was looked for */
+  bool sought;
 };
 
 /* Whether checkpoints are asked for. */

@@ -46,12 +46,11 @@ static void put_stretch(const struct job *job, struct mr_kept *kept) {
 }
 
 void mr_kept_show(const struct job *job) {
-  static struct mr_kept *kept;
-  static bool tried;
-  const struct keep *keep = job->keep;
-  if (!tried)
-    kept = open_section(job);
-  tried = true;
+  struct keep *keep = job->keep;
+  if (!keep->sought)
+    keep->shown = open_section(job);
+  keep->sought = true;
+  struct mr_kept *kept = keep->shown;
   if (kept == NULL)
     return;
   uint64_t bytes = 0;

@@ -1,7 +1,7 @@
 {-# LANGUAGE TupleSections #-}
 
--- | The map beyond one process tree: processes that @mpirun@ or @srun@ started, agents on hosts, or
--- agents in micro-VMs.
+-- | The map beyond one machine: processes that @mpirun@ or @srun@ started, agents on hosts, or agents
+-- in micro-VMs.
 --
 -- > {-# LANGUAGE StaticPointers #-}
 -- > import Maru
@@ -38,8 +38,9 @@
 -- item that was at four lost processes (more, where 'Retry' says more) throws 'WorkerLost'. A
 -- process that is stopped is not lost: after 20 s standard error says that it is silent, and the map
 -- waits. A VM that is silent for 120 s is ended, and lost. When this process ends, however it does,
--- those that serve end within five seconds, and so do their workers. An @ssh@ that reads nothing is left where a signal kills this process. Programs of
--- this module say what is not available in one line, and end with status 69.
+-- those that serve end within five seconds, and so do their workers. An @ssh@ that reads nothing is
+-- left where a signal kills this process. Programs of this module say what is not available in one
+-- line, and end with status 69.
 --
 -- __Cost__: a connection and two threads of this process for each of the others, and
 -- one for all. A block of items is planned to take some 300 ms of a process. What is sent grows with

@@ -178,7 +178,7 @@ watchPeers cluster = forever $ do
       items <- sum <$> traverse (`handleItems` peer) (IntMap.elems handlers)
       when (items > 0) . hPutStrLn stderr $
         "maru: " <> peerName peer <> " has been silent for " <> show silent <> " s; " <> show items <> " items wait for it"
-    -- Whoever hears it sees the end.
+    -- The thread that reads from it sees the end, and takes it for lost.
     when (Just silent == peerPatience peer) (hangUp (peerWire peer))
 
 -- | Those that are there.

@@ -150,7 +150,7 @@ hosts h counts each =
   Figures
     { figuresLine =
         "one master: " ++ fixed 0 (speedup' largest) ++ " times one core, by " ++ show (hostsCount largest * hostsCores h) ++ " cores; results alone allow "
-          ++ fixed 0 (mostCores h),
+          ++ fixed 0 (greatestSpeedup h),
       figuresTables =
         [ ("Hosts, simulated", Table [(L, "hands out"), (R, "hosts"), (R, "cores"), (R, "makespan"), (R, "speed-up"), (R, "efficiency"), (R, "coordinator busy"), (R, "blocks")] (map row runs)),
           ("What each part of the model costs (" ++ show most ++ " hosts, one master)", Table [(L, "model"), (R, "makespan"), (R, "speed-up")] [[name, seconds (spreadMakespan s), fixed 0 (hostsSpeedup m s)] | (name, m) <- hostsAblations largest, let s = spread m])

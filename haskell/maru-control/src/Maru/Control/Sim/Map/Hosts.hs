@@ -27,7 +27,7 @@ module Maru.Control.Sim.Map.Hosts
     Spread (..),
     spread,
     hostsSpeedup,
-    mostCores,
+    greatestSpeedup,
     hostsAblations,
   )
 where
@@ -113,8 +113,8 @@ hostsSpeedup :: Hosts -> Spread -> Double
 hostsSpeedup h s = fromIntegral (hostsItems h) * hostsItem h / max 1e-12 (spreadMakespan s)
 
 -- | The speed-up that no number of cores exceeds: results alone keep the coordinator busy.
-mostCores :: Hosts -> Double
-mostCores h = hostsItem h / perItem h
+greatestSpeedup :: Hosts -> Double
+greatestSpeedup h = hostsItem h / perItem h
 
 -- | Of the coordinator, for each item.
 perItem :: Hosts -> Double
