@@ -21,6 +21,8 @@ import subprocess
 import sys
 import tempfile
 
+from own_group import outcome
+
 LIBRARY = ["board/board.c", "board/channels.c", "channel/crew.c", "channel/log.c", "channel/stream.c", "channel/totals.c"]
 LIBRARY += [f"base/{name}.c" for name in "numbers process shared task text topology".split()]
 LIBRARY += [f"wait/{name}.c" for name in
@@ -326,14 +328,13 @@ class Bench:
         program = own if own.exists() else self.work / test.replace("/", "-")
         arguments = [folder / "maru-boost"] if test in DAEMON_TESTS else []
         environment = {**os.environ, "LD_LIBRARY_PATH": str(folder), "MARU_TEST_ROUNDS": "300", "MARU_TEST_KILLS": "8"}
-        try:
-            done = subprocess.run([str(program), *map(str, arguments)], env=environment, timeout=SECONDS if test in DAEMON_TESTS else QUICK_SECONDS,
-                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
-        except subprocess.TimeoutExpired:
+        ended = outcome([program, *arguments], SECONDS if test in DAEMON_TESTS else QUICK_SECONDS, env=environment)
+        if ended is None:
             return "does not end"
-        if done.returncode in (0, 77):
+        status, _ = ended
+        if status in (0, 77):
             return None
-        return f"ends by signal {-done.returncode}" if done.returncode < 0 else "fails"
+        return f"ends by signal {-status}" if status < 0 else "fails"
 
     def plant(self, fault, number):
         """Which test noticed it, and how; None."""

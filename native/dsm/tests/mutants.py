@@ -15,6 +15,9 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.append(str(HERE.parents[1] / "tests"))
+from own_group import outcome  # noqa: E402
+
 SOURCES = ["core.c", "deadlock.c", "effects.c", "fetch.c", "habits.c", "history.c", "pages.c", "progress.c", "races.c", "save.c", "shown.c", "sync.c", "wanted.c", "manager.c", "intervals.c", "locks.c", "message.c", "diff.c"]
 # The quickest first; the first finding ends a mutant.
 TESTS = {"manager_steps": "1", "core_litmus": "300", "core_edges": "50", "core_deadlock": "1", "core_habits": "1", "core_homes": "1", "core_ways": "1", "core_random": "30000", "history_steps": "1", "races_steps": "1", "diff_pages": "300"}
@@ -301,14 +304,11 @@ MUTANTS = [
 ]
 
 
-def run(command, **options):
-    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
-
-
 def build(work, source):
     """Objects of the sources are shared; only the changed one is compiled anew."""
     compiler = os.environ.get("CC", "cc")
-    result = run([compiler, *FLAGS, "-c", f"-iquote{HERE.parent}", str(source), "-o", str(work / (source.stem + ".o"))])
+    command = [compiler, *FLAGS, "-c", f"-iquote{HERE.parent}", str(source), "-o", str(work / (source.stem + ".o"))]
+    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if result.returncode != 0:
         raise SystemExit(f"maru: {source} does not compile:\n{result.stdout}")
 
@@ -321,14 +321,14 @@ def verdict(common, test, core):
     """What the test says of the core in that folder; None: it passed."""
     schedules = TESTS[test]
     environment = dict(os.environ, LD_LIBRARY_PATH=str(core), MARU_DSM_SCHEDULES=schedules, MARU_DSM_PAIRS=schedules, MARU_DSM_SECONDS=schedules, MARU_DSM_SEED="1")
-    try:
-        result = run([str(common / test)], env=environment, timeout=SECONDS)
-    except subprocess.TimeoutExpired:
+    ended = outcome([common / test], SECONDS, env=environment)
+    if ended is None:
         return "does not end"
-    if result.returncode == 0:
+    status, printed = ended
+    if status == 0:
         return None
-    lines = result.stdout.strip().splitlines()
-    return lines[-1] if lines else f"status {result.returncode}"
+    lines = printed.strip().splitlines()
+    return lines[-1] if lines else f"status {status}"
 
 
 def try_mutant(common, mutant):
