@@ -34,7 +34,8 @@ main :: IO ()
 main = do
   -- What the first process leaves for those after it: descriptors of shared cores.
   withActor Shm (void . number) (void . awaitEnding)
-  defaultMain . localOption (mkTimeout (60000000 * fromIntegral scale)) $
+  limit <- testLimit 60
+  defaultMain . localOption limit $
     testGroup "actors" (wires : refusals : map onMedium [Stm, Shm, Sockets])
   where
     number :: Mailbox Int -> IO (Maybe Int)

@@ -30,6 +30,7 @@ module Tools
     -- * Waiting
     within,
     eventually,
+    testLimit,
     contents,
     leavingNothing,
     leavingMappings,
@@ -56,6 +57,7 @@ import Data.Maybe (isNothing)
 import Data.Word (Word64)
 import Foreign.C (CUInt (..))
 import GHC.Clock (getMonotonicTime)
+import GHC.Conc (getNumProcessors)
 import GHC.Exts (lazy)
 import Maru
 import System.Directory (listDirectory)
@@ -68,6 +70,7 @@ import System.Posix.Signals (Signal, signalProcess)
 import System.Posix.Types (ProcessID)
 import System.Process
 import System.Timeout (timeout)
+import Test.Tasty (Timeout, mkTimeout)
 import Test.Tasty.HUnit (Assertion, assertBool, assertFailure, (@?=))
 
 -- Under test -----------------------------------------------------------------
@@ -200,13 +203,28 @@ census = do
 
 -- Waiting --------------------------------------------------------------------
 
--- | Fails if the action takes longer than so many seconds.
-within :: Double -> IO a -> IO a
-within seconds action =
-  timeout (round (seconds * 1000000)) action
-    >>= maybe (assertFailure ("not done after " <> show seconds <> " s")) pure
+-- | How many times slower than alone this machine is now, as scripts/slowness.sh has it:
+-- @MARU_TEST_SLOW@, else the processes that are ready for each CPU; from 1 to 10.
+slowness :: IO Double
+slowness = do
+  given <- lookupEnv "MARU_TEST_SLOW"
+  load <- maybe (contents "/proc/loadavg") pure given
+  cpus <- if isNothing given then getNumProcessors else pure 1
+  pure (max 1 (min 10 (sum (map fst (take 1 (reads load))) / fromIntegral cpus)))
 
--- | Looks until it is so; how many seconds that took, at most so many.
+-- | After so many seconds of an idle machine a test hangs: five times as many, more where it is slower
+-- yet. It may become so while the suite runs.
+testLimit :: Integer -> IO Timeout
+testLimit seconds = mkTimeout . (seconds * 1000000 * fromIntegral scale *) . max 5 . ceiling <$> slowness
+
+-- | Fails if the action takes longer than so many seconds of an idle machine.
+within :: Double -> IO a -> IO a
+within seconds action = do
+  slow <- slowness
+  timeout (round (seconds * slow * 1000000)) action
+    >>= maybe (assertFailure ("not done after " <> show seconds <> " s of an idle machine")) pure
+
+-- | Looks until it is so; how many seconds that took, at most so many of an idle machine.
 eventually :: String -> Double -> IO Bool -> IO Double
 eventually what seconds look = getMonotonicTime >>= go
   where
@@ -216,7 +234,8 @@ eventually what seconds look = getMonotonicTime >>= go
       if holds
         then pure (now - start)
         else do
-          assertBool (what <> ": not so after " <> show seconds <> " s") (now - start < seconds)
+          slow <- slowness
+          assertBool (what <> ": not so after " <> show seconds <> " s of an idle machine") (now - start < seconds * slow)
           threadDelay 5000
           go start
 

@@ -44,7 +44,8 @@ main = do
   -- For maps that are left to choose; before the first one.
   setEnv "MARU_TOPOLOGY" "virtual:1x4"
   _ <- parMapM (onBackend Shm) (pausing 1) [1 .. 3 :: Int]
-  defaultMain . localOption (mkTimeout (60000000 * fromIntegral scale)) $
+  limit <- testLimit 60
+  defaultMain . localOption limit $
     testGroup "pool" [law, sent, life, deaths, nested]
 
 two :: Options

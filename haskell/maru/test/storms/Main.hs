@@ -10,7 +10,7 @@ import Left (ownFolders)
 import Maru (backendName, parMapM)
 import System.Environment (getArgs, setEnv)
 import System.Posix.Resource
-import Test.Tasty (defaultMain, localOption, mkTimeout, testGroup)
+import Test.Tasty (defaultMain, localOption, testGroup)
 import Tools
 import qualified Workers
 
@@ -26,5 +26,6 @@ main = do
       backends <- chosenBackends
       -- The run-time system opens its own descriptors when they are first needed.
       mapM_ (\b -> parMapM (onBackend b) (pausing 1) [1 .. 3 :: Int]) backends
-      ownFolders . defaultMain . localOption (mkTimeout (60000000 * fromIntegral scale)) $
+      limit <- testLimit 60
+      ownFolders . defaultMain . localOption limit $
         testGroup "storms" [testGroup (backendName b) [Workers.tests b, Coordinators.tests b] | b <- backends]
