@@ -122,8 +122,8 @@ cabal_offline() { # COMMAND ARGUMENT...
   cabal_here "$command" --offline $(strict) "$@"
 }
 
-# The path of a built program.
-program() { cabal_offline list-bin "exe:$1"; }
+# The path of a built program; one that is a test, with the second argument "test": NAME [test]
+program() { cabal_offline list-bin "${2:-exe}:$1"; }
 
 # native_tree NAME MESON-OPTION...: configures build/.native-NAME once.
 native_tree() {

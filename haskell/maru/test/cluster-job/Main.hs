@@ -2,6 +2,7 @@
 
 -- | A program of many processes, for scripts/test.d/39-cluster.
 --
+-- > maru-test-cluster                         on this host alone, as cabal test starts it: is it map?
 -- > maru-test-cluster sum ITEMS MICROSECONDS   the sum, after so long an item
 -- > maru-test-cluster failing [sum ...]        which item threw what; then that
 -- > maru-test-cluster lazy                     of a list without end
@@ -50,6 +51,7 @@ main = withCluster $ hSetBuffering stdout LineBuffering >> getArgs >>= job
 job :: [String] -> IO ()
 job arguments =
   case arguments of
+    [] -> unless (parMapOn (static (remote (+ 1))) [1 .. 9 :: Int] == [2 .. 10]) (throwIO (userError "it is not map"))
     ["sum", items, us] -> do
       (xs, look) <- parMapOnReporting defaultOptions (static square) (read us) [1 .. read items]
       putStrLn "begun"
