@@ -64,6 +64,29 @@ phase() {
   die "\"$title\" failed; whole log: ${log#"$root"/}"
 }
 
+# beside NAME COMMAND...: begins a command in the background, in a process group of its own. One at a time; however
+# the script ends, the command ends with it.
+# joined: shows what it says, to its end, and has its status.
+beside() {
+  beside_log=$logs/beside-$1.log beside_status=$logs/beside-$1.status
+  shift
+  : >"$beside_log"
+  rm -f "$beside_status"
+  set -m
+  {
+    set +e
+    (set -e; "$@")
+    echo $? >"$beside_status"
+  } >"$beside_log" 2>&1 </dev/null &
+  beside=$!
+  set +m
+  trap '[ -e "$beside_status" ] || kill -- "-$beside" 2>/dev/null || :' EXIT
+}
+joined() {
+  tail -n +1 -s 0.2 --pid="$beside" -f "$beside_log"
+  [ -e "$beside_status" ] && return "$(cat "$beside_status")"
+}
+
 # Cabal compiles a C file again when that file has changed, but not when a header has that it includes
 # (its issue 4306); so with what is made of a .hsc file. Where a header of this tree is another than the
 # last time, those objects and files go. What GHC compiled itself stays.
@@ -133,18 +156,28 @@ native_tree() {
 }
 
 # The C tests under sanitizers, each in a tree of its own; compiled by 05-suites, and here where that did not run.
+# Optimised as far as the sanitizers' manuals advise, with the lines that a report names.
 compile_sanitized() { # NAME
+  local flags=(-Doptimization=1 -Ddebug=false -Dc_args=-g1 -Dcpp_args=-g1)
   # shellcheck disable=SC2046 # no word at all where it is not strict
   case $1 in
-    address) native_tree address $(strict_c) -Db_sanitize=address,undefined ;;
-    thread) native_tree thread $(strict_c) -Db_sanitize=thread -Dfork_tests=false ;; # it cannot follow a fork
+    address) native_tree address $(strict_c) "${flags[@]}" -Db_sanitize=address,undefined ;;
+    thread) native_tree thread $(strict_c) "${flags[@]}" -Db_sanitize=thread -Dfork_tests=false ;; # it cannot follow a fork
   esac
   # What its tests run, and no program that is only measured or installed.
   ninja -C "$build/.native-$1" -j"$jobs" meson-test-prereq
 }
+# Its warnings do not depend on optimisation, and nothing of it is run.
 compile_clang() {
-  CC=clang native_tree clang --werror
+  CC=clang native_tree clang --werror -Doptimization=0 -Ddebug=false
   ninja -C "$build/.native-clang" -j"$jobs"
+}
+
+# meson_tests TREE ARGUMENT...: one more at once than there are CPUs, for many of them sleep most of their time.
+meson_tests() {
+  local tree=$1
+  shift
+  meson test -C "$tree" --no-rebuild --print-errorlogs --num-processes $((jobs + 1)) "$@"
 }
 
 # A sanitizer slows a test down, hence the longer time limits.
@@ -155,16 +188,16 @@ sanitized() { # NAME
   local tests
   mapfile -t tests < <(meson test -C "$build/.native-$name" --no-rebuild --list |
     sed 's|.*/ *||' | grep -vx kill_every_instruction)
-  meson test -C "$build/.native-$name" --no-rebuild --print-errorlogs --timeout-multiplier "$((5 * $(patience)))" "${tests[@]}"
+  meson_tests "$build/.native-$name" --timeout-multiplier "$((5 * $(patience)))" "${tests[@]}"
 }
 
 cabal_file() { find "$root/haskell" "$root/bench" -maxdepth 2 -name "$1.cabal"; } # PACKAGE
 
-# haskell_tests TARGET...: runs test suites (PACKAGE:test:SUITE), or all of a PACKAGE, each in its package's
-# folder and with the built `maru` on the path. One that runs no test at all has lost them: that is a failure.
+# haskell_tests TARGET...: runs test suites (PACKAGE:test:SUITE, "PACKAGE:test:SUITE ARGUMENT..."), or all of a PACKAGE,
+# each in its package's folder and with the built `maru` on the path. One that runs no test at all has lost them: that is a failure.
 # Cabal only builds: its own way to run them configures all packages anew, there and back.
 haskell_tests() {
-  local target package suite binary status=0 found suites=() log=$logs/haskell-tests-${1//:/-}.log
+  local target package suite binary arguments status=0 found suites=() log=$logs/haskell-tests-${1//[ :]/-}.log
   for target in "$@"; do
     case $target in
       *:test:*) suites+=("$target") ;;
@@ -175,14 +208,16 @@ haskell_tests() {
         ;;
     esac
   done
-  cabal_offline v2-build -j"$jobs" "${suites[@]}"
+  cabal_offline v2-build -j"$jobs" "${suites[@]%% *}"
   PATH=$(dirname "$(program maru)"):$PATH
-  for suite in "${suites[@]}"; do
+  for target in "${suites[@]}"; do
+    read -ra arguments <<<"$target"
+    suite=${arguments[0]}
     package=$(cabal_file "${suite%%:*}") binary=$(cabal_offline list-bin "$suite")
-    echo "Test suite $suite"
-    (cd "$(dirname "$package")" && "$binary" 2>&1) | tee "$log" || status=1
+    echo "Test suite $target"
+    (cd "$(dirname "$package")" && "$binary" "${arguments[@]:1}" 2>&1) | tee "$log" || status=1
     grep -qE '^All [0-9]+ tests passed' "$log" || {
-      echo "FAILED: $suite: not all tests passed, or there was none"
+      echo "FAILED: $target: not all tests passed, or there was none"
       status=1
     }
   done

@@ -45,6 +45,19 @@ tests =
           | b <- Maru.allBackends,
             w <- [1, 2, 5]
         ],
+      testCase "of pairs as similar the first count, through all waves of tasks" $ do
+        -- Some thirteen tasks; six kinds, within which all is equal.
+        let kind i = i * i `mod` 11 :: Int
+            source i = BC.pack ("class T { int x" <> show (kind i) <> "; int f(int y) { return y + x" <> show (kind i) <> "; } }\n")
+            corpus = corpusOf [newEntry (BC.pack (show i)) [javaSource "T.java" (source i)] | i <- [1000 .. 2299 :: Int]] []
+            equal = [(i, j) | i <- [0 .. 1299], j <- [i + 1 .. 1299], kind (1000 + i) == kind (1000 + j)]
+            sides p = (pairLeft p, pairRight p)
+        forM_ [1, 700, 100000] $ \most -> do
+          let report = run defaultConfig {configPairs = most} corpus
+          map sides (pairList (reportPairs report)) @?= take most equal
+          reportCompared report @?= 1300 * 1299 `div` 2
+        let strict = run defaultConfig {configPairs = 700, configThreshold = 1} corpus
+        map sides (pairList (reportPairs strict)) @?= take 700 equal,
       testCase "short equals are found, short others not" $ do
         similarityOf [1, 2] [1, 2] @?= 1
         similarityOf [1, 2] [1, 3] @?= 0,

@@ -168,16 +168,32 @@ outcomePairs part = case part of
   OutcomeRow row -> VU.length (rowRights row)
   OutcomeCells n _ -> n
 
--- | All pairs that may meet, in tasks of some rows; produced as the map produces.
+-- | All pairs that may meet, in tasks of some rows; produced as the map produces. Where more pairs
+-- are compared than are reported, a task leaves out those that cannot be: see 'waves'.
 comparePrepared :: ParallelMap -> Config -> Prepared -> [Outcome]
 comparePrepared parallel config prepared = case preparedReady prepared of
   ReadyCodes codes -> map OutcomeRow (compareAll parallel (configMinMatch config) (configThreshold config) (meetInRows prepared) codes)
-  ReadyWeighed weighed _ start -> zipWith OutcomeCells (map (pairsOf weighed) blocks) (parallel (block weighed start) blocks)
+  ReadyWeighed weighed _ start -> zipWith OutcomeCells (map (pairsOf weighed) blocks) (waves rank (configPairs config) start (parallel . block weighed) blocks)
     where
       blocks = blocksOf weighed
   where
-    block weighed start rows = maybe id allowed (preparedMeet prepared) (compareBlock weighed (configRank config) start rows)
+    rank = configRank config
+    block weighed from rows = maybe id allowed (preparedMeet prepared) (compareBlock weighed rank from rows)
     pairsOf weighed (from, to) = sum [rowLength (preparedMeet prepared) (weighedCount weighed) i | i <- [from .. to - 1]]
+
+-- | @waves rank most from compare blocks@: blocks compared in waves, each twice as long as the one
+-- before. Of two pairs that are as similar the earlier one counts. So what follows once so many are found
+-- must be more similar than the least of the best, and where whole classes hand in the same, nothing is. What
+-- is left out depends on the blocks alone, not on the map.
+waves :: Rank -> Int -> Float -> (Float -> [block] -> [Cells]) -> [block] -> [Cells]
+waves rank most from compared = next (8 :: Int) (noBar from)
+  where
+    next _ _ [] = []
+    next size bar blocks = passed (compared (leastOf bar) now) bar
+      where
+        (now, later) = splitAt size blocks
+        passed (cells : more) b = let b' = raised rank most b cells in cells : (b' `seq` passed more b')
+        passed [] b = next (2 * size) b later
 
 -- | Without the pairs that are none.
 allowed :: (Int -> Int -> Bool) -> Cells -> Cells

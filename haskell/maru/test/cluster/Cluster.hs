@@ -1,6 +1,6 @@
 -- | The conformance suite on peers of the map: as between hosts, but that the peers are threads of
 -- this process ("Door"). And the books of a call, pure.
-module Main (main) where
+module Cluster (tests) where
 
 import qualified Failures
 import qualified Greetings
@@ -11,12 +11,7 @@ import qualified Life
 import Maru.Options (Backend (..))
 import qualified Rivals
 import qualified Strangers
-import System.Environment (setEnv)
-import Test.Tasty (defaultMain, localOption, mkTimeout, testGroup)
+import Test.Tasty (TestTree, testGroup)
 
-main :: IO ()
-main = do
-  -- One at a time: some tests count this process's children and descriptors.
-  setEnv "TASTY_NUM_THREADS" "1"
-  defaultMain . localOption (mkTimeout 120000000) $
-    testGroup "cluster" (Ledgers.tests : Greetings.tests : Strangers.tests : map ($ Mpi) [Law.tests, Laziness.tests, Failures.tests, Life.tests, Rivals.tests])
+tests :: TestTree
+tests = testGroup "cluster" (Ledgers.tests : Greetings.tests : Strangers.tests : map ($ Mpi) [Law.tests, Laziness.tests, Failures.tests, Life.tests, Rivals.tests])

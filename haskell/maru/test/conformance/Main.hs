@@ -4,6 +4,7 @@
 -- back ends.
 module Main (main) where
 
+import qualified Cluster
 import qualified Failures
 import qualified Law
 import qualified Laziness
@@ -23,6 +24,8 @@ main = do
   defaultMain . localOption (mkTimeout 120000000) $
     testGroup
       "conformance"
-      [ testGroup (backendName b) (map ($ b) [Law.tests, Laziness.tests, Failures.tests, Life.tests, Rivals.tests, Shapes.tests])
-        | b <- backends
-      ]
+      ( Cluster.tests :
+          [ testGroup (backendName b) (map ($ b) [Law.tests, Laziness.tests, Failures.tests, Life.tests, Rivals.tests, Shapes.tests])
+            | b <- backends
+          ]
+      )

@@ -104,6 +104,8 @@ compareCorpus s options config without given verdicts read' = do
     else do
       withoutGrammars without corpus
       let all' = max 1 (fromIntegral (V.length submissions) * (fromIntegral (V.length submissions) - 1) / 2) :: Double
+      when (mode s == Seed && all' > manyTiled) $
+        say (Warning (BC.pack (show (round all' :: Integer)) <> " pairs: --mode seed tiles each of them and keeps 4 bytes of it, " <> BC.pack (show (ceiling (4e-9 * all') :: Integer)) <> " GB; the default --mode score keeps the most similar (--pairs)"))
       found <- withProgress "comparing" (\tell -> collect config (tell . (/ all') . fromIntegral) (comparePrepared (parMapWith options) config prepared))
       let report = assemble config prepared found
       mapM_ say (toldReport (if namesHidden s then anonymous report else report))
@@ -112,6 +114,10 @@ compareCorpus s options config without given verdicts read' = do
       case written of
         Right () -> verdict s report
         Left (NotWritten what why) -> stop unavailable (what <> ": cannot be written: " <> why)
+
+-- | Pairs of @--mode seed@ from which on a user is told what they cost: minutes at least, and 400 MB.
+manyTiled :: Double
+manyTiled = 1e8
 
 -- | Whether a pipeline goes on.
 verdict :: Settings -> Report -> IO ExitCode

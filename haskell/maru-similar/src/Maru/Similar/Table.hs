@@ -19,6 +19,10 @@ module Maru.Similar.Table
     noneYet,
     bestCount,
     addBlock,
+    Bar,
+    noBar,
+    leastOf,
+    raised,
   )
 where
 
@@ -176,6 +180,29 @@ keepBest rank most blocks = go [] (most - above) (reverse blocks)
         | x > bar -> (i :) <$> pick ties more
         | x == bar && ties > 0 -> (i :) <$> pick (ties - 1) more
         | otherwise -> pick ties more
+
+-- | How similar a pair must be at least to be among the best of those so far and itself. And the
+-- similarities, four bytes each, of so many that are above.
+data Bar = Bar !Float !Int ![VU.Vector Float]
+
+noBar :: Float -> Bar
+noBar from = Bar from 0 []
+
+leastOf :: Bar -> Float
+leastOf (Bar least _ _) = least
+
+-- | With the next block, as 'addBlock' has it. O(pairs of the block), amortised.
+raised :: Rank -> Int -> Bar -> Cells -> Bar
+raised rank most (Bar least n values) cells
+  | more <= most + most `quot` 8 = new `seq` Bar least more (new : values)
+  | otherwise = Bar (above (VU.last best)) most [best]
+  where
+    more = n + cellCount cells
+    new = VU.generate (cellCount cells) (cellRanked rank cells)
+    -- The least of the best is the last one.
+    best = VU.force (VU.take most (VU.modify (\v -> Intro.partialSortBy (flip compare) v most) (VU.concat (new : values))))
+    -- Similarities are not negative.
+    above x = castWord32ToFloat (castFloatToWord32 x + 1)
 
 -- | The most similar pairs, at most so many. O(p log p).
 weighedTable :: Rank -> Int -> Best -> PairTable

@@ -150,17 +150,19 @@ pickCells wanted (Cells a) = Cells $
     out <- newByteArray (4 * cellWords * length wanted)
     out <$ sequence_ [copyByteArray out (4 * cellWords * to) a (4 * cellWords * from) (4 * cellWords) | (to, from) <- zip [0 ..] wanted]
 
--- | The pairs of those rows that are at least that similar by the rank.
+-- | The pairs of those rows that are at least that similar by the rank. Above 1 there is none.
 compareBlock :: Weighed -> Rank -> Float -> (Int, Int) -> Cells
-compareBlock w rank threshold (from, to) = unsafePerformIO $
-  withWeighed w $ \views -> do
-    room <- newPinnedByteArray (4 * cellWords * sum [rowPairs w i | i <- [from .. to - 1]])
-    found <- c_rows views (fromIntegral from) (fromIntegral to) (fromIntegral (fromEnum rank)) (realToFrac threshold) (castPtr (mutableByteArrayContents room))
-    checked found
-    touch room
-    exact <- newByteArray (4 * cellWords * fromIntegral found)
-    copyMutableByteArray exact 0 room 0 (4 * cellWords * fromIntegral found)
-    Cells <$> unsafeFreezeByteArray exact
+compareBlock w rank threshold (from, to)
+  | threshold > 1 = Cells mempty
+  | otherwise = unsafePerformIO $
+    withWeighed w $ \views -> do
+      room <- newPinnedByteArray (4 * cellWords * sum [rowPairs w i | i <- [from .. to - 1]])
+      found <- c_rows views (fromIntegral from) (fromIntegral to) (fromIntegral (fromEnum rank)) (realToFrac threshold) (castPtr (mutableByteArrayContents room))
+      checked found
+      touch room
+      exact <- newByteArray (4 * cellWords * fromIntegral found)
+      copyMutableByteArray exact 0 room 0 (4 * cellWords * fromIntegral found)
+      Cells <$> unsafeFreezeByteArray exact
 
 -- | How similar by the rank the submission is to each; 1 to itself.
 against :: Weighed -> Rank -> Int -> VU.Vector Float
