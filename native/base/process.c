@@ -208,7 +208,7 @@ void maru_worker_signals(void) {
 
 int maru_default_workers(void) {
   struct maru_topology topology;
-  int rc = mr_topology_read(&topology, MR_LIMITS);
+  int rc = mr_topology_read(&topology, MR_QUOTA);
   if (rc < 0)
     return rc;
   int workers = (int)maru_topology_workers(&topology);

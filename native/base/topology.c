@@ -255,7 +255,14 @@ static void lower_memory(struct maru_topology *topology, const char *text) {
 }
 
 /* Which limits a hierarchy of groups may hold. What is not there takes a system call, too. */
-enum { CPU_MAX = 1, CPU_QUOTA = 2, MEMORY_MAX = 4, MEMORY_LIMIT = 8 };
+enum {
+  CPU_MAX = 1,
+  CPU_QUOTA = 2,
+  MEMORY_MAX = 4,
+  MEMORY_LIMIT = 8,
+  OF_CPUS = CPU_MAX | CPU_QUOTA,
+  OF_MEMORY = MEMORY_MAX | MEMORY_LIMIT
+};
 
 /* One file of a folder. */
 static bool read_limit(const char *root, const char *folder, const char *name, char text[128]) {
@@ -286,6 +293,8 @@ static void read_group(struct maru_topology *topology, const char *root, const c
 static void walk_group(struct maru_topology *topology, const char *root, const char *mount,
                        const char *group, int limits) {
   char folder[PATH_MAX];
+  if (!limits)
+    return;
   snprintf(folder, sizeof folder, "%s%.3900s", mount, strcmp(group, "/") == 0 ? "" : group);
   size_t end = strlen(mount);
   for (;;) {
@@ -307,7 +316,8 @@ static bool is_listed(const char *list, const char *name) {
 }
 
 /* One line of /proc/self/cgroup: "id:controllers:path". */
-static void read_group_line(struct maru_topology *topology, const char *root, char *line) {
+static void read_group_line(struct maru_topology *topology, const char *root, char *line,
+                            int wanted) {
   char mount[256];
   char *controllers = strchr(line, ':');
   char *group = controllers != NULL ? strchr(controllers + 1, ':') : NULL;
@@ -316,45 +326,46 @@ static void read_group_line(struct maru_topology *topology, const char *root, ch
   *group++ = '\0';
   controllers++;
   if (*controllers == '\0') { /* version 2, alone or beside version 1 */
-    walk_group(topology, root, "sys/fs/cgroup", group, CPU_MAX | MEMORY_MAX);
-    walk_group(topology, root, "sys/fs/cgroup/unified", group, CPU_MAX | MEMORY_MAX);
+    walk_group(topology, root, "sys/fs/cgroup", group, wanted & (CPU_MAX | MEMORY_MAX));
+    walk_group(topology, root, "sys/fs/cgroup/unified", group, wanted & (CPU_MAX | MEMORY_MAX));
     return;
   }
   int limits = (is_listed(controllers, "cpu") ? CPU_QUOTA : 0) |
                (is_listed(controllers, "memory") ? MEMORY_LIMIT : 0);
   snprintf(mount, sizeof mount, "sys/fs/cgroup/%.200s", controllers);
-  if (limits)
-    walk_group(topology, root, mount, group, limits);
+  walk_group(topology, root, mount, group, wanted & limits);
 }
 
-/* The groups that such a file names; false: not all of them could be read. */
-static bool read_groups(struct maru_topology *topology, const char *root, const char *path) {
+/* These limits of the groups that such a file names; false: not all of them could be read. */
+static bool read_groups(struct maru_topology *topology, const char *root, const char *path,
+                        int wanted) {
   char text[16384], *rest = text;
   if (!read_text(root, path, text, sizeof text))
     return false;
   bool whole = strlen(text) < sizeof text - 1;
   for (char *line; (line = strsep(&rest, "\n")) != NULL;)
-    read_group_line(topology, root, line);
+    read_group_line(topology, root, line, wanted);
   return whole;
 }
 
 uint32_t mr_cpu_quota(pid_t pid) {
-  struct maru_topology limits = {.memory_limit = UINT64_MAX};
+  struct maru_topology limits = {0};
   char path[32];
   snprintf(path, sizeof path, "proc/%d/cgroup", (int)pid);
-  if (!read_groups(&limits, "", path) && access("/proc/self/cgroup", F_OK) == 0)
+  if (!read_groups(&limits, "", path, OF_CPUS) && access("/proc/self/cgroup", F_OK) == 0)
     return UINT32_MAX;
   return limits.quota_millicpus;
 }
 
-static void read_limits(struct maru_topology *topology, const char *root) {
+static void read_limits(struct maru_topology *topology, const char *root, unsigned parts) {
   char text[16384];
   unsigned long long kib;
   topology->memory_limit = UINT64_MAX;
-  if (read_text(root, "proc/meminfo", text, sizeof text) &&
+  if (parts & MR_MEMORY && read_text(root, "proc/meminfo", text, sizeof text) &&
       sscanf(text, "MemTotal: %llu", &kib) == 1)
     topology->memory_limit = (uint64_t)kib * 1024;
-  read_groups(topology, root, "proc/self/cgroup");
+  read_groups(topology, root, "proc/self/cgroup",
+              (parts & MR_QUOTA ? OF_CPUS : 0) | (parts & MR_MEMORY ? OF_MEMORY : 0));
 }
 
 /* ---- the whole --------------------------------------------------------- */
@@ -407,8 +418,8 @@ static int read_machine(struct maru_topology *topology, const char *root,
   fill_missing_caches(topology);
   if (parts & MR_NODES)
     read_nodes(topology, root);
-  if (parts & MR_LIMITS)
-    read_limits(topology, root);
+  if (parts & (MR_QUOTA | MR_MEMORY))
+    read_limits(topology, root, parts);
   count(topology);
   return 0;
 }
@@ -443,8 +454,7 @@ static int make_virtual(struct maru_topology *topology, const char *shape) {
     cpu->socket = cpu->node = socket;
     cpu->llc = socket * (int32_t)cpus;
   }
-  read_limits(topology, "");
-  topology->quota_millicpus = 0; /* of this machine's time; the other has its own */
+  read_limits(topology, "", MR_MEMORY); /* the quota is of this machine's time */
   count(topology);
   return 0;
 }

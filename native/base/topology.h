@@ -8,11 +8,12 @@
 #include <maru/topology.h>
 
 enum mr_topology_part {
-  MR_CACHES = 1, /* some 10 files for each last-level cache */
-  MR_CORES = 2,  /* 2 files a CPU; sockets and cores */
-  MR_NODES = 4,  /* a file a node */
-  MR_LIMITS = 8, /* the quota and the memory's limit: some 5 files a control group */
-  MR_ALL = 15
+  MR_CACHES = 1,  /* some 10 files for each last-level cache */
+  MR_CORES = 2,   /* 2 files a CPU; sockets and cores */
+  MR_NODES = 4,   /* a file a node */
+  MR_QUOTA = 8,   /* of CPU time: a file or two a control group */
+  MR_MEMORY = 16, /* the limit: a file a control group */
+  MR_ALL = 31
 };
 
 /* maru_topology_read of these parts (mr_topology_part, or'ed).  What was not asked for is as on the

@@ -39,7 +39,8 @@ struct maru_own {
   unsigned long bits[1024 / (8 * sizeof(unsigned long))];
 };
 
-/* Those that are open now, but for standard output and error. */
+/* Those below 1024 that can be waited for now: no standard output or error, nor what is sealed
+ * (maru_fd_snapshot_seal). */
 int maru_own_note(struct maru_own *own);
 
 /* Did every thread but the calling one and `spared` sleep at one and the same moment, without a

@@ -184,14 +184,18 @@ static int files_for(unsigned parts) {
 static void costs(void) {
   struct maru_topology t;
   CHECK(files_for(MR_CACHES) <= 1 + 2 * 10);
-  CHECK(files_for(MR_LIMITS) <= 1 + 10);
+  CHECK(files_for(MR_QUOTA) <= 1 + 1);
   CHECK(files_for(MR_ALL) <= 1 + 2 * 10 + 2 * 8 + 2 + 10);
   CHECK(read_parts("two-sockets", MR_CACHES, &t) > 0);
   for (int i = 0; i < 8; i++)
     CHECK_EQUAL(t.cpus[i].llc, i / 4 * 4);
   maru_topology_free(&t);
-  CHECK(read_parts("odd-nodes", MR_LIMITS, &t) > 0);
+  /* The first call of a map: no file is read for nothing. */
+  int all = read_parts("odd-nodes", MR_QUOTA | MR_MEMORY, &t);
+  maru_topology_free(&t);
+  CHECK(read_parts("odd-nodes", MR_QUOTA, &t) < all - 2);
   CHECK_EQUAL(maru_topology_workers(&t), 2);
+  CHECK_EQUAL(t.memory_limit, UINT64_MAX);
   maru_topology_free(&t);
 }
 

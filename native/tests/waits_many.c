@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 #include <sys/timerfd.h>
 #include <time.h>
 
@@ -55,6 +56,8 @@ int main(void) {
   clock_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
   CHECK(clock_fd >= 0);
   CHECK_EQUAL(timerfd_settime(clock_fd, 0, &each, NULL), 0);
+  /* Fewer descriptors than there is room for: the kernel is asked for no more. */
+  CHECK_EQUAL(setrlimit(RLIMIT_NOFILE, &(struct rlimit){64, 64}), 0);
   CHECK_EQUAL(maru_own_note(&own), 0);
   CHECK_EQUAL(sem_init(&never, 0, 0), 0);
   for (int i = 0; i < THREADS; i++)

@@ -44,16 +44,21 @@ run reaper effort say = do
         figuresData = object ["cores" .= cores, "measured" .= roundsJson rounds, "claims" .= map claimJson judged]
       }
 
+-- | What a cold call cannot go below: a fork that does nothing.
+bareFork :: String
+bareFork = "forkProcess alone"
+
 -- | Name, flags of the run-time system, and how many calls in a row: forks take milliseconds.
 ways :: Int -> [(String, [String], Int)]
 ways cores = [("map", [], 1000), ("shm", [], 100), ("pool", [], 1000), ("auto", [], 1000), ("parallel", ["+RTS", "-N" ++ show cores], 1000)]
 
 callsSides :: Int -> [Side]
 callsSides cores =
-  [ Side (named way n) [["map", "calls", way, show n, "--grain", "3", "--workers", show cores] ++ flags]
-    | (way, flags, many) <- ways cores,
-      n <- [1, many]
-  ]
+  Side bareFork [["fork"]] :
+    [ Side (named way n) [["map", "calls", way, show n, "--grain", "3", "--workers", show cores] ++ flags]
+      | (way, flags, many) <- ways cores,
+        n <- [1, many]
+    ]
 
 named :: String -> Int -> String
 named way n = way ++ ", " ++ plural n "call"
@@ -63,9 +68,11 @@ callsTables rounds =
   [ ( "A call on three trivial items: processor time of caller and workers, and time",
       Table
         [(L, "way"), (R, "CPU, the first"), (R, "CPU, each of many"), (R, "time, the first"), (R, "time, each of many")]
-        [ [way, cell (cpuNs 1) (named way 1), cell (cpuNs many) (named way many), cell (wallOf 1) (named way 1), cell (wallOf many) (named way many)]
-          | (way, _, many) <- ways 0
-        ]
+        ( [bareFork, cell (cpuNs 1) bareFork, "-", cell (wallOf 1) bareFork, "-"] :
+            [ [way, cell (cpuNs 1) (named way 1), cell (cpuNs many) (named way many), cell (wallOf 1) (named way 1), cell (wallOf many) (named way many)]
+              | (way, _, many) <- ways 0
+            ]
+        )
     )
   ]
   where

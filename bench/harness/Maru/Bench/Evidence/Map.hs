@@ -160,8 +160,8 @@ ours =
         figurePublished = Value "None: our own bars, 100 µs of processor time on a warm pool, 1 ms by fresh forks." [],
         figureHere =
           Value
-            "Two virtual CPUs, idle, 2026-11-23, six rounds. Processor time of caller and workers: each later call of a pool 55 µs (32 … 78: holds). A first call by fresh forks 3.0 ms (MISSED). Beside other work (the second file): 29 µs and 2.1 ms. By samples of 200 calls in a row, 34 % are faults on pages that the fork shares, 14 % the fork itself. A fork by GHC's run-time system alone, whose child ends at once, takes 0.5 ms in the child."
-            ["map/calls/2026-11-23-2cpu-idle.json", "map/calls/2026-11-23-2cpu.json"],
+            "Two virtual CPUs, idle, 2026-11-23, six rounds. Processor time of caller and workers: each later call of a pool 55 µs (32 … 78: holds). A first call by fresh forks 3.0 ms (MISSED). Beside other work (the second file): 29 µs and 2.1 ms. By samples of 200 calls in a row, 34 % are faults on pages that the fork shares, 14 % the fork itself. A fork by GHC's run-time system alone, whose child ends at once, takes 0.5 ms in the child. Later, little else running (load 2, 2026-11-24, 80 interleaved pairs): a first call takes 0.93 (0.91 … 0.95) of what it took, 3.1 ms (MISSED). Such a fork alone takes 1.6 ms in all. Beside much other work (the fourth file, load 53): 0.82 (0.78 … 0.86), 2.8 ms, 1.3 ms."
+            ["map/calls/2026-11-23-2cpu-idle.json", "map/calls/2026-11-23-2cpu.json", "map/calls/2026-11-24-2cpu-pairs.json", "map/calls/2026-11-24-2cpu-loaded-pairs.json"],
         figureSixteen = Without "Not run there; the bars are about one call's own cost.",
         figureSimulated = Without "A fork's page faults are in no model.",
         figureExperiments = ["map/calls"],

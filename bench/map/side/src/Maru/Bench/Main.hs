@@ -6,6 +6,7 @@
 -- the same instant, and nobody's start-up is timed.
 module Maru.Bench.Main (main) where
 
+import Control.Concurrent (forkIO)
 import Control.Exception (evaluate)
 import Control.Monad (void)
 import Data.Aeson (Value (..), encode, object, (.=))
@@ -29,10 +30,11 @@ import Options.Applicative hiding (Success)
 import System.Exit (ExitCode (..), exitWith)
 import System.IO
 import System.Mem (performMajorGC)
+import System.Posix.Process (exitImmediately, forkProcess, getProcessStatus)
 
 main :: IO ()
 main = withCluster $ do
-  act <- execParser (info (hsubparser (mapCommand <> carryCommand <> farCommand <> stmCommand <> fitCommand) <**> helper) (progDesc "One measurement for maru bench, as one line of JSON"))
+  act <- execParser (info (hsubparser (mapCommand <> carryCommand <> farCommand <> forkCommand <> stmCommand <> fitCommand) <**> helper) (progDesc "One measurement for maru bench, as one line of JSON"))
   line <- act
   Lazy.putStrLn (encode line)
 
@@ -132,6 +134,17 @@ carryCommand = command "carry" (info (run <$> kind <*> transit <*> share <*> res
     run k t divide n = do
       ready
       crossingJson <$> carry t k (carriedSize k `div` max 1 divide) n
+
+-- A fork alone --------------------------------------------------------------
+
+forkCommand :: Mod CommandFields (IO Value)
+forkCommand = command "fork" (info (pure run) (progDesc "A process that GHC's forkProcess makes, and that ends at once"))
+  where
+    run = do
+      ready
+      -- As a map's workers are, it is reaped beside.
+      (_, meter) <- metered (forkProcess (exitImmediately ExitSuccess) >>= forkIO . void . getProcessStatus True False)
+      pure (object ["meter" .= meterJson meter])
 
 -- A set that is shared -------------------------------------------------------
 
