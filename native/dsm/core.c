@@ -18,6 +18,7 @@ static int (*const handlers[MR_MESSAGE_TYPES])(struct mr_core *, const struct mr
     [MR_SEEN] = mr_on_seen,
     [MR_NAMES_NEXT] = mr_on_names_next,
     [MR_HOLDS] = mr_on_holds,
+    [MR_MEET] = mr_on_meet,
 };
 
 int mr_core_message(struct mr_core *core, uint16_t from, const void *message, size_t length) {

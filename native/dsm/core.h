@@ -29,6 +29,10 @@
  * with those. A node that takes a lock twice in a row keeps it, and then takes it without
  * a message until another wants it (manager.h, locks.c).
  *
+ * Where both nodes of two meet at a barrier, each tells the other, with what it lacks. So a barrier
+ * takes one way and no answer, and as many messages as by a manager.  More nodes meet at the
+ * manager: telling each other takes them n log n messages in place of 2 (n - 1).
+ *
  * Intervals that every node has acquired (the *floor*) are dropped.  How far all are, they find in
  * rounds that travel on requests and grants. A round is the set of the nodes that are in it and the
  * least that those had acquired when they entered. A node that hears of one enters it; a node that

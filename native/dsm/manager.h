@@ -24,7 +24,8 @@
 enum mr_op {
   MR_LOCK = 1,
   MR_UNLOCK,
-  MR_BARRIER,    /* argument: how many nodes meet; result: 1 at the last to come, else 0 */
+  MR_BARRIER,    /* argument: how many nodes meet; result: 1 at one of them, else 0.  Both nodes of
+                    two meet without a manager: mr_meets */
   MR_WAIT,       /* semaphore: takes 1, waits for it */
   MR_POST,       /* semaphore: gives `argument` */
   MR_FLAG_AWAIT, /* until the flag has the value `argument` */

@@ -8,7 +8,7 @@ const char *mr_message_name(enum mr_message_type type) {
       [MR_DIFF_KEPT] = "kept",   [MR_DIFF_AGAIN] = "again", [MR_SYNC] = "request",
       [MR_GRANT] = "grant",      [MR_REFUSED] = "refused",  [MR_NEWS] = "news",
       [MR_NEWS_HEARD] = "heard", [MR_LOOK] = "look",        [MR_SEEN] = "seen",
-      [MR_NAMES_NEXT] = "next",  [MR_HOLDS] = "holds"};
+      [MR_NAMES_NEXT] = "next",  [MR_HOLDS] = "holds",      [MR_MEET] = "meet"};
   return names[type];
 }
 

@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define MR_MESSAGE_VERSION 4u
+#define MR_MESSAGE_VERSION 5u
 
 enum mr_message_type {
   MR_FETCH = 1,  /* subject: the first page; value: the node that asks, where it is passed on
@@ -41,6 +41,7 @@ enum mr_message_type {
   MR_NAMES_NEXT, /* subject: lock; value: a turn; detail: the node whose turn is the next, or
                     MR_NOBODY: the lock is asked back */
   MR_HOLDS,      /* subject: lock; value: its turn: the answer where it is held */
+  MR_MEET,       /* subject: barrier of both nodes: the sender is there; body: as MR_NEWS */
   MR_MESSAGE_TYPES
 };
 /* As reports call it. */

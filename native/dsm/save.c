@@ -237,6 +237,12 @@ static void load_wait(struct mr_core *core, const struct head *head) {
                                    .woken = head->stage == RETURNS};
 }
 
+/* Where the other of two nodes waits, this node has heard of it, and was not there yet. */
+static void load_meeting(struct mr_core *core, const struct head *other) {
+  if (other->waits == 1 && mr_meets(core, (enum mr_op)other->op, other->argument))
+    core->meeting = (struct meeting){.heard = true, .id = other->id};
+}
+
 int mr_core_load(struct mr_core *core, const struct mr_saved *saved) {
   struct parts parts;
   for (uint16_t node = 0; node < core->config.nodes; node++) {
@@ -248,6 +254,8 @@ int mr_core_load(struct mr_core *core, const struct mr_saved *saved) {
       if (rc == 0)
         rc = load_locks(core, &parts.locks);
       load_wait(core, &parts.head);
+    } else {
+      load_meeting(core, &parts.head);
     }
     if (rc < 0)
       return rc;

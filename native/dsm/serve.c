@@ -25,6 +25,11 @@
  * this very processor. */
 #define GLANCES_MOST 64
 #define GLANCES_LEAST 4
+/* Where only the descriptor tells, so many looks, of half a microsecond each. So many while
+ * somebody else wants the processor: who gave way for longer than that has met one. */
+#define LOOKS_MOST 64
+#define LOOKS_LEAST 1
+#define GAVE_NS 5000
 
 struct mr_server {
   struct mr_server_config config;
@@ -37,6 +42,7 @@ struct mr_server {
   bool hopes;  /* what the program's thread waited for last came soon */
   int glances; /* before the program's thread gives way */
   int64_t crowded_until; /* somebody else wanted its processor when it gave way */
+  int64_t hasty_until;   /* the same, for a short while: few looks before it gives way again */
   /* What the program's thread waits for while it looks itself; under the lock. */
   const bool *awaited;
   /* Whether it does, for who spins without the lock.  Relaxed: a hint. */
@@ -130,14 +136,23 @@ static void end_help(struct mr_server *s) {
     eventfd_write(s->nudge, 1);
 }
 
-/* Others that want this processor compute. */
-static void give_way(struct mr_server *s, int64_t begin) {
+/* Whether it may look once more before it gives way; `vain`: so many looks in a row were. */
+static bool looks_on(struct mr_server *s, int64_t now, unsigned vain) {
+  if (is_blind(s))
+    return vain < (now < s->hasty_until ? LOOKS_LEAST : LOOKS_MOST);
   bool found = glance(s, s->glances);
   s->glances = found ? GLANCES_MOST : s->glances > GLANCES_LEAST ? s->glances / 2 : GLANCES_LEAST;
-  if (found)
+  return found;
+}
+
+/* Others that want this processor compute. */
+static void give_way(struct mr_server *s, int64_t begin, unsigned vain) {
+  if (looks_on(s, begin, vain))
     return;
   sched_yield();
   int64_t now = maru_now_ns();
+  if (now - begin > GAVE_NS)
+    s->hasty_until = now + CROWDED_NS;
   if (now - begin > HOPE_NS)
     s->crowded_until = now + CROWDED_NS;
 }
@@ -147,6 +162,7 @@ static void give_way(struct mr_server *s, int64_t begin) {
 static void help(struct mr_server *s, const bool *done) {
   pthread_mutex_t *lock = s->config.lock;
   int64_t since = maru_now_ns(), looked;
+  unsigned vain = 0;
   for (bool came; looked = maru_now_ns(), came = serve(s) > 0, !*done;) {
     int64_t now = maru_now_ns(), due = mr_transport_due(s->config.transport);
     mr_ready_listens(s->config.ready, MR_PROGRAM_LISTENS);
@@ -154,6 +170,7 @@ static void help(struct mr_server *s, const bool *done) {
       s->hopes = looked - since < HOPE_NS;
       since = now;
     }
+    vain = came ? 0 : vain + 1;
     bool hope = s->hopes && now < since + HOPE_NS && now >= s->crowded_until;
     bool spin = hope || now < since + s->config.spin_ns || is_near(due, now);
     if (!spin) {
@@ -164,7 +181,7 @@ static void help(struct mr_server *s, const bool *done) {
     bool still = !*done;
     pthread_mutex_unlock(lock);
     if (spin)
-      give_way(s, now);
+      give_way(s, now, vain);
     else if (still)
       sleep_for_answer(s, due);
     pthread_mutex_lock(lock);

@@ -105,6 +105,14 @@ struct look {
   bool again;       /* this is the second wave */
 };
 
+/* Of two nodes, what the other said where it came to a barrier of both, until this node does, too.
+ */
+struct meeting {
+  bool heard;
+  uint32_t id;
+  uint64_t time[2];
+};
+
 enum size { SHORT, LONG, SIZES };
 
 /* What the way to a peer costs.  As a home: what it said, and what it was sent last. */
@@ -158,6 +166,7 @@ struct mr_core {
   struct round heard;      /* scratch, of a message that is read */
   uint64_t sent, received; /* messages, but those of looks */
   struct look look;
+  struct meeting meeting;
   uint64_t *told, *lowest; /* scratch: its time and its floor */
 
   uint32_t *dirty; /* pages that have twins */
@@ -326,6 +335,11 @@ int mr_on_sync(struct mr_core *core, const struct mr_header *header, struct mr_r
 int mr_on_grant(struct mr_core *core, const struct mr_header *header, struct mr_reader *reader);
 int mr_on_refused(struct mr_core *core, const struct mr_header *header, struct mr_reader *reader);
 int mr_on_holds(struct mr_core *core, const struct mr_header *header, struct mr_reader *reader);
+int mr_on_meet(struct mr_core *core, const struct mr_header *header, struct mr_reader *reader);
+/* Whether that is a barrier of both nodes of two: each tells the other, and no manager hears. */
+static inline bool mr_meets(const struct mr_core *core, enum mr_op op, int64_t parties) {
+  return core->config.nodes == 2 && op == MR_BARRIER && parties == 2;
+}
 /* A request that releases up to `time`, or nothing where it is NULL; `expected` of the pending
  * operation goes with it. */
 void mr_tell_manager(struct mr_core *core, enum mr_op op, uint32_t id, int64_t argument,

@@ -117,10 +117,39 @@ void mr_tell_manager(struct mr_core *core, enum mr_op op, uint32_t id, int64_t a
   mr_dispatch(core, manager);
 }
 
+/* Goes on if both nodes are at the barrier. */
+static void meet(struct mr_core *core) {
+  const struct pending *pending = &core->pending;
+  struct meeting *meeting = &core->meeting;
+  if (pending->phase != ASKING || !mr_meets(core, pending->op, pending->argument) ||
+      !meeting->heard || meeting->id != pending->id)
+    return;
+  meeting->heard = false;
+  if (mr_acquire(core, meeting->time) < 0)
+    return;
+  mr_habits_part(core->habits);
+  next_stage(core, core->config.me == 0);
+}
+
+static void tell_other(struct mr_core *core) {
+  uint16_t other = (uint16_t)(1 - core->config.me);
+  mr_compose(core, MR_MEET, core->pending.id, 0, 0);
+  mr_put_time(core, core->time);
+  mr_put_progress(core);
+  mr_put_intervals(core, other, core->time);
+  mr_dispatch(core, other);
+}
+
 static void ask(struct mr_core *core) {
   struct pending *pending = &core->pending;
   enum mr_op op = pending->op;
   pending->phase = ASKING;
+  if (mr_meets(core, op, pending->argument)) {
+    core->counters.requests++;
+    tell_other(core);
+    meet(core);
+    return;
+  }
   if (op == MR_UNLOCK) {
     mr_lock_release(core, pending->id);
   } else {
@@ -419,6 +448,30 @@ int mr_on_news(struct mr_core *core, const struct mr_header *header, struct mr_r
   mr_hear_progress(core);
   if (header->type == MR_NEWS)
     mr_send_news(core, from, MR_NEWS_HEARD);
+  return 0;
+}
+
+int mr_on_meet(struct mr_core *core, const struct mr_header *header, struct mr_reader *reader) {
+  struct meeting *meeting = &core->meeting;
+  uint16_t from = header->from;
+  uint64_t *time = core->told;
+  mr_take(reader, time, core->config.nodes * sizeof *time);
+  mr_take_progress(core, reader);
+  if (reader->bad || core->config.nodes != 2 || header->subject >= core->config.objects)
+    return -EBADMSG;
+  int rc = mr_read_intervals(core, from, reader);
+  if (rc < 0)
+    return rc;
+  if (meeting->heard)
+    return mr_fail(core, -EPROTO, "a node that came to a barrier twice", from);
+  if (time[core->config.me] > core->time[core->config.me] || !mr_covered(core, time))
+    return mr_fail(core, -EPROTO, "a barrier without its write notices, by node", from);
+  if (mr_check_progress(core, from) < 0)
+    return -ECANCELED;
+  mr_hear_progress(core);
+  mr_time_join(row(core, core->held, from), time, core->config.nodes);
+  *meeting = (struct meeting){.heard = true, .id = header->subject, .time = {time[0], time[1]}};
+  meet(core);
   return 0;
 }
 

@@ -10,6 +10,7 @@ module BoostMpi
     mpiTitle,
     mpiPrograms,
     mpiJob,
+    frontOfAll,
     timesIdeal,
   )
 where

@@ -34,6 +34,7 @@
 #define PAUSE_NS 1000000
 #define HOLD_NS 50000 /* until then the other has asked, and the holder knows */
 #define HANDED (MARU_DSM_IDS - 2)
+#define COUNTER 0u
 #define STRIDE 389u /* no divisor of PAGES, and no neighbours */
 
 static volatile uint8_t *memory;
@@ -100,6 +101,17 @@ static size_t locked_asleep(uint8_t round, int64_t *times) {
   return lock_some(RESTED, PAUSE_NS, times);
 }
 
+/* Node 1 adds to a counter that node 0 manages. */
+static size_t added(uint8_t round, int64_t *times) {
+  (void)round;
+  for (uint32_t i = 0; i < TURNS; i++) {
+    int64_t begin = maru_now_ns();
+    maru_dsm_fetch_add(COUNTER, 1);
+    times[i] = maru_now_ns() - begin;
+  }
+  return TURNS;
+}
+
 /* Both nodes, which want one lock all the time: a wait is the other's turn and two hand-overs. One
  * that is shorter is none, as the other was not there. */
 static size_t handed(uint8_t round, int64_t *times) {
@@ -153,6 +165,7 @@ static const struct way {
             {"lock", locked, TURNS, 0, false},
             {"lock_rested", locked_asleep, RESTED, 0, false},
             {"barrier", met, TURNS, 0, true},
+            {"fetch_add", added, TURNS, 0, false},
             {"handed", handed, TURNS, 0, true}};
 #define WAYS (sizeof ways / sizeof *ways)
 

@@ -23,15 +23,20 @@ from moments import play
 
 LIMIT_S = 60
 TRANSPORTS = ["shm+tcp", "shm", "tcp"]
-# By whom and signal: the statuses of a job, and what a line says. A node that ends by TERM while it
-# waits for others may be seen as lost first.
+# By whom and signal: the statuses of a job, each with what a line says. A node that ends by TERM while
+# it waits for others may be seen as lost first. One that is stopped before it has joined is one that
+# did not come.
+LOST = r"^(\[\d+\] )?maru: .*lost node \d+"
+NODE = r"^(\[\d+\] )?maru: .*(node \d+)"
+NOT_ALL = r"^(\[\d+\] )?maru: node \d+: cannot join the job: not all its \d+ nodes were there"
+TOLD_TO_END = {143: "", -15: ""}
 OUTCOMES = {
-    ("node", signal.SIGKILL): ({75, 137}, r"^(\[\d+\] )?maru: .*(node \d+)"),
-    ("node", signal.SIGTERM): ({75, 143}, r"^(\[\d+\] )?maru: .*(node \d+)"),
-    ("node", signal.SIGSTOP): ({75}, r"^(\[\d+\] )?maru: .*lost node \d+"),
-    ("launcher", signal.SIGKILL): ({-9}, ""),
-    ("launcher", signal.SIGTERM): ({143, -15}, ""),
-    ("launcher", signal.SIGSTOP): ({143, -15}, ""),
+    ("node", signal.SIGKILL): {75: NODE, 137: NODE},
+    ("node", signal.SIGTERM): {75: NODE, 143: NODE},
+    ("node", signal.SIGSTOP): {75: LOST, 69: NOT_ALL},
+    ("launcher", signal.SIGKILL): {-9: ""},
+    ("launcher", signal.SIGTERM): TOLD_TO_END,
+    ("launcher", signal.SIGSTOP): TOLD_TO_END,
 }
 
 
@@ -93,12 +98,12 @@ def moment(maru, program, draw, sort):
                 os.kill(pid, signal.SIGKILL)
         said.seek(0)
         text = said.read().decode(errors="replace")
-    statuses, line = OUTCOMES[whom, number] if met else ({143, -15}, "")
+    lines = OUTCOMES[whom, number] if met else TOLD_TO_END
     if left:
         return name, f"{len(left)} processes left"
-    if status not in statuses:
+    if status not in lines:
         return name, f"status {status}, said: {text[-400:]!r}"
-    if not re.search(line, text, re.MULTILINE):
+    if not re.search(lines[status], text, re.MULTILINE):
         return name, f"no such line: {text[-400:]!r}"
     return name, None
 

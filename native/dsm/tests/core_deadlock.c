@@ -79,6 +79,24 @@ static void named(void) {
   world_destroy(&world);
 }
 
+/* Both nodes are at a barrier of both, and not at the same. */
+static void apart(void) {
+  struct shape shape = {.nodes = 2, .pages = 1, .home_run = 1, .objects = 8};
+  world_create(&world, &shape, 1);
+  emit(&world.nodes[0].program, sync_of(MR_BARRIER, 6, 2));
+  emit(&world.nodes[1].program, sync_of(MR_BARRIER, 7, 2));
+  while (world_step(&world))
+    ;
+  CHECK(!world.nodes[0].ended && !world.nodes[1].ended);
+  CHECK_EQUAL(mr_core_look(world.nodes[0].core), 0);
+  while (!world.stuck && world_step(&world))
+    ;
+  CHECK(world.stuck);
+  CHECK(world.waits[0].op == MR_BARRIER && world.waits[0].id == 6);
+  CHECK(world.waits[1].op == MR_BARRIER && world.waits[1].id == 7);
+  world_destroy(&world);
+}
+
 /* Node 1 says to node 0 that it waits. */
 static int say(int64_t look, uint64_t sent, uint64_t received) {
   struct mr_header header = {.version = MR_MESSAGE_VERSION,
@@ -130,6 +148,7 @@ int main(void) {
   uint64_t seed = setting("MARU_DSM_SEED", 1), stuck = 0;
   uint64_t schedules = setting("MARU_DSM_SCHEDULES", SCHEDULES * setting("MARU_TEST_SCALE", 1));
   named();
+  apart();
   strangers();
   between();
   for (uint64_t i = 0; i < schedules; i++)

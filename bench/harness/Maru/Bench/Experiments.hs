@@ -13,6 +13,7 @@ import BoostPolls (pollsExperiments)
 import DsmCore (coreExperiments)
 import DsmFetch (fetchExperiment)
 import DsmNetns (netnsExperiment)
+import DsmPeer (peerExperiment)
 import DsmWall (wallExperiment)
 import IoOverlap (overlapExperiments)
 import IoReal (realExperiments)
@@ -55,6 +56,6 @@ experiments =
       [containerExperiment],
       pollsExperiments,
       coreExperiments,
-      [fetchExperiment, wallExperiment, netnsExperiment],
+      [fetchExperiment, peerExperiment, wallExperiment, netnsExperiment],
       [manyExperiment]
     ]

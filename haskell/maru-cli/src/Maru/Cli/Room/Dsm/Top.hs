@@ -41,7 +41,7 @@ data Stand = Stand
 
 -- | By number, as @native\/dsm\/message.c@ names them.
 kinds :: [String]
-kinds = ["", "fetch", "page", "diff", "kept", "again", "request", "grant", "refused", "news", "heard", "look", "seen", "next", "holds", ""]
+kinds = ["", "fetch", "page", "diff", "kept", "again", "request", "grant", "refused", "news", "heard", "look", "seen", "next", "holds", "meet"]
 
 -- | The nodes that have a line. 'Nothing' if the bytes are too short.
 decodeStands :: ByteString -> Maybe [Stand]
