@@ -59,6 +59,7 @@ MUTANTS = [
     ("who holds a lock may take it again", "sync.c", "(op == MR_LOCK && held) || ", ""),
     ("nobody is the last at a barrier", "manager.c", "node == s->request->from);", "0);"),
     ("copies stay where a saved core goes on", "save.c", "  mr_mark_access(core, page, MR_NONE);\n", ""),
+    ("a page that its home writes alone has a stamp", "save.c", " && !core->pages[page].alone ?", " ?"),
     ("a saved page has no version", "save.c", "    p->version = 1;\n", ""),
     ("a saved lock is kept by nobody", "save.c", ".keeps = saved.keeps == 1", ".keeps = false"),
     ("a saved lock has no next", "save.c", "{lock->turn, id, lock->next,", "{lock->turn, id, 0,"),
