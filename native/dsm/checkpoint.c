@@ -4,6 +4,7 @@
 #include "diff.h"
 #include "end.h"
 #include "settings.h"
+#include "store.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,6 +27,8 @@ struct mr_checkpoints {
   struct mr_checkpoint_page *page;
   struct mr_checkpoint_line *line;
   struct mr_checkpoint_calls calls;
+  struct mr_store *store;
+  uint32_t expected, taken; /* room was made for that one; that one was written and is not over */
   pthread_t thread;
   _Atomic bool ending;
   bool runs;
@@ -86,6 +89,23 @@ uint32_t mr_checkpoints_expected(void) {
   return number;
 }
 
+static int open_named(const struct mr_checkpoints *all, int32_t descriptor, int flags) {
+  char path[PATH_MAX + 16];
+  snprintf(path, sizeof path, "%s%d", all->process, descriptor);
+  return open(path, flags | O_CLOEXEC);
+}
+
+static int open_file(const struct mr_checkpoints *all, uint16_t node, uint32_t number, int flags) {
+  return open_named(all, all->page->lines[node].files[number % 2], flags);
+}
+
+static void open_store(struct mr_checkpoints *all) {
+  int file = open_named(all, all->line->pages, O_RDWR);
+  int rc = file < 0 ? -errno : mr_store_open(&all->store, file);
+  if (rc < 0)
+    cannot("the file of pages", strerror(-rc));
+}
+
 struct mr_checkpoints *mr_checkpoints_open(uint16_t nodes, uint16_t me) {
   const char *named = getenv(NAMED), *slash = named != NULL ? strrchr(named, '/') : NULL;
   if (named == NULL)
@@ -103,18 +123,13 @@ struct mr_checkpoints *mr_checkpoints_open(uint16_t nodes, uint16_t me) {
   all->nodes = nodes;
   all->me = me;
   all->program = sum_of_code();
+  open_store(all);
   unsetenv(NAMED); /* what the program starts has no part in it */
   return all;
 }
 
 uint32_t mr_checkpoints_epoch(const struct mr_checkpoints *all) { return all->page->epoch; }
 uint32_t mr_checkpoints_restore(const struct mr_checkpoints *all) { return all->page->restore; }
-
-static int open_file(const struct mr_checkpoints *all, uint16_t node, uint32_t number, int flags) {
-  char path[PATH_MAX + 16];
-  snprintf(path, sizeof path, "%s%d", all->process, all->page->lines[node].files[number % 2]);
-  return open(path, flags | O_CLOEXEC);
-}
 
 /* ---- going on from one ------------------------------------------------------------- */
 
@@ -129,7 +144,11 @@ static bool is_image(const struct mr_checkpoints *all, const struct mr_checkpoin
          head->version == MR_CHECKPOINT_VERSION && head->number == all->page->restore &&
          head->nodes == all->nodes && head->node == node &&
          within(head->core, head->core_length, length) &&
-         within(head->own, head->own_length, length);
+         within(head->own, head->own_length, length) && head->addresses % 8 == 0 &&
+         head->pieces <= length / 8 && within(head->addresses, 8 * head->pieces, length) &&
+         head->slots % sizeof(uint32_t) == 0 && head->slot_count <= length / sizeof(uint32_t) &&
+         head->pieces <= head->slot_count &&
+         within(head->slots, head->slot_count * sizeof(uint32_t), length);
 }
 
 const struct mr_checkpoint_head *mr_checkpoints_map(const struct mr_checkpoints *all, uint16_t node,
@@ -155,7 +174,29 @@ const struct mr_checkpoint_head *mr_checkpoints_map(const struct mr_checkpoints 
   return head;
 }
 
+struct mr_store *mr_checkpoints_store(const struct mr_checkpoints *all) {
+  return all->store;
+}
+
 /* ---- taking one ---------------------------------------------------------------------- */
+
+/* What comes last.  The image's length. */
+static int write_slots(struct mr_checkpoints *all, int fd, struct mr_checkpoint_head *head) {
+  size_t count;
+  const uint32_t *slots = mr_store_slots(all->store, &count);
+  uint64_t end =
+      head->own_length > 0 ? head->own + head->own_length : head->core + head->core_length;
+  size_t length = count * sizeof *slots;
+  head->slots = (end + sizeof *slots - 1) & ~(uint64_t)(sizeof *slots - 1);
+  head->slot_count = count;
+  if (pwrite(fd, slots, length, (off_t)head->slots) != (ssize_t)length ||
+      ftruncate(fd, (off_t)(head->slots + length)) < 0 ||
+      pwrite(fd, head, sizeof *head, 0) != sizeof *head)
+    return errno != 0 ? -errno : -ENOSPC;
+  all->line->bytes = head->slots + length + count * MR_PAGE;
+  all->line->changed = mr_store_changed(all->store) * MR_PAGE;
+  return 0;
+}
 
 static int write_to(struct mr_checkpoints *all, uint32_t number, char *why) {
   struct mr_checkpoint_head head = {.magic = MR_CHECKPOINT_MAGIC,
@@ -166,15 +207,12 @@ static int write_to(struct mr_checkpoints *all, uint32_t number, char *why) {
                                     .program = all->program,
                                     .core = MR_PAGE};
   int fd = open_file(all, all->me, number, O_RDWR);
-  int rc = fd < 0 ? -errno : all->calls.write(fd, &head, why, MR_CHECKPOINT_WHY);
-  uint64_t end = head.own_length > 0 ? head.own + head.own_length : head.core + head.core_length;
-  if (rc == 0 && ftruncate(fd, (off_t)end) < 0)
-    rc = -errno;
-  if (rc == 0 && pwrite(fd, &head, sizeof head, 0) != sizeof head)
-    rc = -EIO;
+  int rc = fd < 0 ? -errno : all->calls.write(fd, all->store, &head, why, MR_CHECKPOINT_WHY);
+  errno = 0;
+  if (rc == 0)
+    rc = write_slots(all, fd, &head);
   if (fd >= 0)
     close(fd);
-  all->line->bytes = end;
   if (rc < 0 && *why == 0)
     snprintf(why, MR_CHECKPOINT_WHY, "cannot write its image: %s", strerror(-rc));
   return rc;
@@ -184,6 +222,7 @@ static void take(struct mr_checkpoints *all, uint32_t number) {
   struct mr_checkpoint_line *line = all->line;
   line->why[0] = 0;
   line->failed = write_to(all, number, line->why);
+  all->taken = number;
   /* Release: the launcher sees the image and those. */
   atomic_store_explicit(&line->done, number, memory_order_release);
 }
@@ -204,11 +243,29 @@ static uint32_t load(const _Atomic uint32_t *word) {
   return atomic_load_explicit(word, memory_order_acquire);
 }
 
+/* Before the program stands still: what is not done here would make its pause longer. */
+static void prepare(struct mr_checkpoints *all, uint32_t wanted) {
+  size_t pages;
+  if (all->calls.expect(&pages))
+    (void)mr_store_expect(all->store, pages); /* if it fails the image does, too, and says so */
+  all->expected = wanted;
+}
+
+/* The launcher has decided about the last that this node has written. */
+static void settle(struct mr_checkpoints *all) {
+  mr_store_end(all->store, load(&all->page->committed) == all->taken);
+  all->taken = 0;
+}
+
 static void look(struct mr_checkpoints *all) {
   struct mr_checkpoint_page *page = all->page;
-  uint32_t wanted = load(&page->wanted), wave = load(&page->wave);
-  if (wanted == load(&page->over))
+  uint32_t over = load(&page->over), wanted = load(&page->wanted), wave = load(&page->wave);
+  if (all->taken != 0 && (over == all->taken || wanted != all->taken))
+    settle(all);
+  if (wanted == over)
     return;
+  if (all->expected != wanted)
+    prepare(all, wanted);
   if (load(&page->cut) == wanted) {
     if (load(&all->line->done) != wanted)
       take(all, wanted);

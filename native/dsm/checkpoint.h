@@ -6,12 +6,14 @@
  * A checkpoint has a number.  The launcher *wants* it.  Each node's program stops at its next
  * operation, when what it wrote is home; or it waits already.  In waves each node says whether its
  * core rests, and how many messages it has sent and received (save.h). When two waves say the same,
- * and as many were received as sent, that is the cut. Then each node writes its *image* to a file
- * that the launcher holds: two files a node, in turns. When all have written, the launcher commits
- * by one word, and all go on.  It may give up at any time before, and all go on as well.
+ * and as many were received as sent, that is the cut. Then each node writes its *image* to files
+ * that the launcher holds. When all have written, the launcher commits by one word, and all go on.
+ * It may give up at any time before, and all go on as well.
  *
  * A node's image is its core (save.h) and, behind it, what the program's own part is: ranges of
- * memory at the same addresses (parmacs/image.h).
+ * memory at the same addresses (parmacs/image.h).  Their pages are in a file of slots, which all
+ * images of the node share (store.h): only those that have changed since the last whole image are
+ * written.  The rest is short: two files a node, in turns.
  *
  * The launcher outlives its nodes, so the images do.  A node can spoil the job's images, and
  * nothing else of the launcher's.
@@ -26,14 +28,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MR_CHECKPOINT_VERSION 2u
+#define MR_CHECKPOINT_VERSION 3u
 #define MR_CHECKPOINT_NODES 256u
 #define MR_CHECKPOINT_WHY 160
 #define MR_CHECKPOINT_MAGIC "MARUIMG"
 
-/* A node's, of the page.  Written by the node but for the first. */
+/* A node's, of the page.  Written by the node but for the first two. */
 struct mr_checkpoint_line {
   int32_t files[2];         /* the launcher's descriptors; checkpoint n is in files[n % 2] */
+  int32_t pages;            /* and of the slots */
   _Atomic uint32_t started; /* the epoch in which the node has joined */
   _Atomic uint32_t ends;    /* the program ends: no more checkpoints */
   _Atomic uint32_t wave;    /* the answer of so many is: */
@@ -42,7 +45,7 @@ struct mr_checkpoint_line {
   _Atomic uint32_t done;       /* that image is written, or not: */
   int32_t failed;              /* then `why` says why not; before `done`, as is this: */
   _Atomic uint64_t stretch_ns; /* kept.h; by the program's thread */
-  uint64_t bytes;
+  uint64_t bytes, changed;     /* of that image, and what of it was written */
   char why[MR_CHECKPOINT_WHY];
 };
 
@@ -53,12 +56,13 @@ struct mr_checkpoint_page {
   _Atomic uint32_t bell; /* a futex: one of these has changed */
   _Atomic uint32_t wanted;
   _Atomic uint32_t wave;
-  _Atomic uint32_t cut;  /* all rest: write that one */
-  _Atomic uint32_t over; /* that one is committed, or given up */
+  _Atomic uint32_t cut;       /* all rest: write that one */
+  _Atomic uint32_t committed; /* the last whole one; stored before: */
+  _Atomic uint32_t over;      /* that one is committed, or given up */
   struct mr_checkpoint_line lines[MR_CHECKPOINT_NODES];
 };
 
-/* The first bytes of an image.  Offsets are from its beginning; each part begins a page. */
+/* The first bytes of an image.  Offsets are from its beginning. */
 struct mr_checkpoint_head {
   char magic[8];
   uint32_t version, number;
@@ -68,17 +72,21 @@ struct mr_checkpoint_head {
   uint64_t core, core_length;
   /* Of the program's part: what image.h says, with offsets for pointers. */
   uint64_t own, own_length, addresses, ranges, range_count, pieces;
+  uint64_t slots, slot_count; /* uint32_t each: the core's pages, then the program's pieces */
 };
 
 struct mr_checkpoints;
-struct mr_image;
+struct mr_store;
 
 /* What the node does for it, by a thread of its own. */
 struct mr_checkpoint_calls {
   /* Whether the core rests and the program is stopped or waits; counts of messages. */
   bool (*rests)(uint64_t *sent, uint64_t *received);
-  /* Writes this node's image; negative errno, then `why` says it. */
-  int (*write)(int file, struct mr_checkpoint_head *head, char *why, size_t size);
+  /* One is wanted: how many pages this node's will have, at least.  False: it takes none yet. */
+  bool (*expect)(size_t *pages);
+  /* Writes this node's image, and its pages to the store; negative errno, then `why` says it. */
+  int (*write)(int file, struct mr_store *store, struct mr_checkpoint_head *head, char *why,
+               size_t size);
 };
 
 /* NULL: nobody asked for checkpoints.  Ends the process where the page cannot be used. */
@@ -91,6 +99,8 @@ uint32_t mr_checkpoints_restore(const struct mr_checkpoints *all);
 /* That node's image in it, read-only; stays mapped.  Ends the process where it is none. */
 const struct mr_checkpoint_head *mr_checkpoints_map(const struct mr_checkpoints *all, uint16_t node,
                                                     size_t *length);
+/* This node's pages. */
+struct mr_store *mr_checkpoints_store(const struct mr_checkpoints *all);
 /* Starts the thread.  Negative errno. */
 int mr_checkpoints_start(struct mr_checkpoints *all, const struct mr_checkpoint_calls *calls);
 /* No checkpoint is taken from here on; returns when none is being taken. */

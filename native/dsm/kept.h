@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #define MR_KEPT_SECTION "kept"
-#define MR_KEPT_VERSION 1u
+#define MR_KEPT_VERSION 2u
 #define MR_KEPT_WHY 160
 
 struct mr_kept {
@@ -22,11 +22,12 @@ struct mr_kept {
   uint64_t gathered_ms; /* from when it was wanted until all stood still */
   uint64_t written_ms;  /* and from then until it was whole */
   uint64_t bytes;       /* of its images */
+  uint64_t changed;     /* of these, what had changed since the one before, and was written */
   uint64_t folder;      /* the last one that --ckpt-dir has; 0: none */
   uint64_t stretch_ms;  /* the longest time a node's program did not come to the runtime */
   uint64_t stretch_node;
   char unprotected[MR_KEPT_WHY]; /* why a loss costs more than `every_ms`; "": it does not */
 };
-_Static_assert(sizeof(struct mr_kept) == 11 * 8 + MR_KEPT_WHY, "no gaps");
+_Static_assert(sizeof(struct mr_kept) == 12 * 8 + MR_KEPT_WHY, "no gaps");
 
 #endif

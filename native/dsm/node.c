@@ -26,6 +26,7 @@
 #include "shared.h"
 #include "stack.h"
 #include "stand.h"
+#include "store.h"
 #include "watch.h"
 
 #include <errno.h>
@@ -565,6 +566,7 @@ static bool rests(uint64_t *sent, uint64_t *received) {
 struct placed {
   int file;
   uint64_t at;
+  struct mr_store *store;
 };
 
 static int put_at(void *context, const void *bytes, size_t length) {
@@ -580,15 +582,34 @@ static int put_at(void *context, const void *bytes, size_t length) {
   return 0;
 }
 
-/* At the cut: nobody else changes what is written. */
-static int write_image(int file, struct mr_checkpoint_head *head, char *why, size_t size) {
-  struct placed to = {file, head->core};
+/* Known to the store by numbers that are no addresses of the program's. */
+static uint64_t key_of(uint32_t page) { return UINT64_C(1) << 63 | page; }
+
+static int put_page(void *context, uint32_t page, uint64_t stamp, const uint8_t *bytes) {
+  const struct placed *to = context;
+  return mr_store_put(to->store, key_of(page), stamp, bytes, MR_PAGE);
+}
+
+/* While the program's memory comes out of the store, that stays where it is. */
+static bool expect_pages(size_t *pages) {
   pthread_mutex_lock(&node.lock);
-  int rc = mr_core_save(node.core, put_at, &to);
+  bool runs = !node.restoring;
+  *pages = mr_core_saved_pages(node.core);
+  pthread_mutex_unlock(&node.lock);
+  return runs;
+}
+
+/* At the cut: nobody else changes what is written. */
+static int write_image(int file, struct mr_store *store, struct mr_checkpoint_head *head, char *why,
+                       size_t size) {
+  struct placed to = {file, head->core, store};
+  const struct mr_save save = {&to, put_at, put_page};
+  pthread_mutex_lock(&node.lock);
+  int rc = mr_core_save(node.core, &save);
   head->core_length = to.at - head->core;
-  head->own = (to.at + MR_PAGE - 1) & ~(uint64_t)(MR_PAGE - 1);
+  head->own = to.at;
   if (rc == 0)
-    rc = node.part->write(file, head, node.captures ? &node.here : NULL,
+    rc = node.part->write(file, store, head, node.captures ? &node.here : NULL,
                           node.parked ? PARKED : WAITING, why, size);
   pthread_mutex_unlock(&node.lock);
   return rc;
@@ -607,7 +628,7 @@ static void open_checkpoints(void) {
 }
 
 static void start_checkpoints(void) {
-  static const struct mr_checkpoint_calls calls = {rests, write_image};
+  static const struct mr_checkpoint_calls calls = {rests, expect_pages, write_image};
   if (node.checkpoints == NULL)
     return;
   int rc = mr_checkpoints_start(node.checkpoints, &calls);
@@ -624,18 +645,58 @@ static bool restores(void) {
   return node.checkpoints != NULL && mr_checkpoints_restore(node.checkpoints) != 0;
 }
 
+/* What this process goes on from: its slots, in their order. */
+struct found {
+  struct mr_store *store;
+  const uint32_t *slots;
+  size_t count, next;
+};
+
+static const uint8_t *page_of(void *context, size_t number) {
+  const struct found *found = context;
+  return number < found->count
+             ? mr_store_pages(found->store) + (size_t)found->slots[number] * MR_PAGE
+             : NULL;
+}
+
+static int adopt(void *context, uint32_t page) {
+  struct found *found = context;
+  return found->next < found->count
+             ? mr_store_adopt(found->store, key_of(page), found->slots[found->next++])
+             : -EBADMSG;
+}
+
+/* All that the image has is the store's from here on, before another is made. */
+static int find_own(const struct mr_checkpoint_head *head, const struct mr_saved *saved,
+                    struct found *found) {
+  const uint8_t *file = (const uint8_t *)head;
+  const uint64_t *addresses = (const uint64_t *)(const void *)(file + head->addresses);
+  *found = (struct found){.store = mr_checkpoints_store(node.checkpoints),
+                          .slots = (const uint32_t *)(const void *)(file + head->slots),
+                          .count = head->slot_count - head->pieces};
+  int rc = mr_core_list_pages(saved, adopt, found);
+  for (uint64_t i = 0; i < head->pieces && rc == 0; i++)
+    rc = mr_store_adopt(found->store, addresses[i], found->slots[found->count + i]);
+  return rc < 0 ? rc : found->next == found->count ? 0 : -EBADMSG;
+}
+
 /* Before anything of the others is heard. */
 static void load_core(void) {
   static struct mr_saved saved[MR_JOB_NODES_MAX];
+  struct found found = {.store = NULL};
+  int rc = 0;
   node.restoring = true;
   for (uint16_t i = 0; i < node.nodes; i++) {
     size_t length;
     const struct mr_checkpoint_head *head = mr_checkpoints_map(node.checkpoints, i, &length);
     saved[i] = (struct mr_saved){(const uint8_t *)head + head->core, head->core_length};
-    if (i == node.me)
-      node.part->found(head);
+    if (i != node.me)
+      continue;
+    rc = find_own(head, &saved[i], &found);
+    node.part->found(head, mr_store_pages(found.store));
   }
-  int rc = mr_core_load(node.core, saved);
+  if (rc == 0)
+    rc = mr_core_load(node.core, saved, page_of, &found);
   if (rc < 0)
     mr_node_die(STATUS_DATA, "cannot go on from checkpoint %u: %s",
                 mr_checkpoints_restore(node.checkpoints),

@@ -66,12 +66,13 @@ void mr_node_site(const void *from, size_t size, const char *site);
 /* ---- checkpoints (checkpoint.h) ---- */
 
 struct mr_checkpoint_head;
+struct mr_store;
 /* The program's own part of checkpoints; parmacs/part.h says what each does. */
 struct mr_part {
   void (*begin)(void);
-  int (*write)(int file, struct mr_checkpoint_head *head, const ucontext_t *context, int how,
-               char *why, size_t size);
-  void (*found)(const struct mr_checkpoint_head *head);
+  int (*write)(int file, struct mr_store *store, struct mr_checkpoint_head *head,
+               const ucontext_t *context, int how, char *why, size_t size);
+  void (*found)(const struct mr_checkpoint_head *head, const uint8_t *pages);
   const ucontext_t *(*read)(int *how, ucontext_t *context);
   int (*on_restore)(void (*call)(void *), void *argument);
   void (*restored)(void);

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 
 #define MAGIC UINT64_C(0x65726f632075726d) /* "mru core" */
-#define VERSION 1u
+#define VERSION 2u
 
-/* What comes first.  Then the parts: objects, locks, page numbers, pages. */
+/* What comes first.  Then the parts: objects, locks, page numbers. */
 struct head {
   uint64_t magic;
   uint32_t version;
@@ -94,27 +94,29 @@ static struct head head_of(const struct mr_core *core) {
   return head;
 }
 
-/* Those that lie together at once. */
-static int put_pages(const struct mr_core *core, const uint8_t *numbers, uint64_t count,
-                     mr_save_put *put, void *context) {
-  uint32_t first = 0, next = 0, page;
-  int rc = 0;
-  for (uint64_t i = 0; i < count && rc == 0; i++) {
-    memcpy(&page, numbers + i * sizeof page, sizeof page);
-    if (i > 0 && page != next) {
-      rc = put(context, memory_of(core, first), (size_t)(next - first) * MR_PAGE);
-      first = page;
-    } else if (i == 0) {
-      first = page;
-    }
-    next = page + 1;
-  }
-  return rc < 0 || count == 0
-             ? rc
-             : put(context, memory_of(core, first), (size_t)(next - first) * MR_PAGE);
+/* Who is alone with a page writes it without a version (state.h).  So does the only node. */
+static uint64_t stamp_of(const struct mr_core *core, uint32_t page) {
+  return core->config.nodes > 1 && !core->pages[page].alone ? core->pages[page].version : 0;
 }
 
-int mr_core_save(const struct mr_core *core, mr_save_put *put, void *context) {
+static int give_pages(const struct mr_core *core, const uint8_t *numbers, uint64_t count,
+                      const struct mr_save *to) {
+  int rc = 0;
+  for (uint32_t page; count > 0 && rc >= 0; count--, numbers += sizeof page) {
+    memcpy(&page, numbers, sizeof page);
+    rc = to->page(to->context, page, stamp_of(core, page), memory_of(core, page));
+  }
+  return rc;
+}
+
+size_t mr_core_saved_pages(const struct mr_core *core) {
+  size_t count = 0;
+  for (uint32_t page = 0; page < core->config.pages; page++)
+    count += is_written(core, page);
+  return count;
+}
+
+int mr_core_save(const struct mr_core *core, const struct mr_save *to) {
   struct mr_writer out = {.bytes = NULL};
   if (!mr_core_rests(core))
     return -EBUSY;
@@ -124,11 +126,11 @@ int mr_core_save(const struct mr_core *core, mr_save_put *put, void *context) {
   head.locks_count = list_locks(core, &out);
   size_t numbers = out.length;
   head.pages_count = list_pages(core, &out);
-  int rc = out.failed ? -ENOMEM : put(context, &head, sizeof head);
+  int rc = out.failed ? -ENOMEM : to->put(to->context, &head, sizeof head);
   if (rc >= 0 && out.length > 0)
-    rc = put(context, out.bytes, out.length);
-  if (rc >= 0 && head.pages_count > 0)
-    rc = put_pages(core, out.bytes + numbers, head.pages_count, put, context);
+    rc = to->put(to->context, out.bytes, out.length);
+  if (rc >= 0)
+    rc = give_pages(core, out.bytes + numbers, head.pages_count, to);
   free(out.bytes);
   return rc < 0 ? rc : 0;
 }
@@ -138,7 +140,7 @@ int mr_core_save(const struct mr_core *core, mr_save_put *put, void *context) {
 /* One node's bytes in their parts; each part lies within them. */
 struct parts {
   struct head head;
-  struct mr_reader objects, locks, numbers, pages;
+  struct mr_reader objects, locks, numbers;
 };
 
 static bool cut_off(struct mr_reader *from, uint64_t count, size_t size, struct mr_reader *part) {
@@ -150,19 +152,34 @@ static bool cut_off(struct mr_reader *from, uint64_t count, size_t size, struct 
   return true;
 }
 
-static bool part(const struct mr_core *core, uint16_t node, const struct mr_saved *saved,
-                 struct parts *parts) {
+static bool part(const struct mr_saved *saved, struct parts *parts) {
   struct mr_reader all = {.at = saved->bytes, .left = saved->length};
   struct head *head = &parts->head;
   mr_take(&all, head, sizeof *head);
   return !all.bad && head->magic == MAGIC && head->version == VERSION &&
-         head->nodes == core->config.nodes && head->me == node &&
-         head->pages == core->config.pages && head->home_run == core->config.home_run &&
-         head->objects == core->config.objects &&
          cut_off(&all, head->objects_bytes, 1, &parts->objects) &&
          cut_off(&all, head->locks_count, sizeof(struct saved_lock), &parts->locks) &&
-         cut_off(&all, head->pages_count, sizeof(uint32_t), &parts->numbers) &&
-         cut_off(&all, head->pages_count, MR_PAGE, &parts->pages) && all.left == 0;
+         cut_off(&all, head->pages_count, sizeof(uint32_t), &parts->numbers) && all.left == 0;
+}
+
+static bool is_of(const struct mr_core *core, uint16_t node, const struct head *head) {
+  return head->nodes == core->config.nodes && head->me == node &&
+         head->pages == core->config.pages && head->home_run == core->config.home_run &&
+         head->objects == core->config.objects;
+}
+
+int mr_core_list_pages(const struct mr_saved *saved, int (*each)(void *context, uint32_t page),
+                       void *context) {
+  struct parts parts;
+  uint32_t page;
+  if (!part(saved, &parts))
+    return -EBADMSG;
+  int rc = 0;
+  while (parts.numbers.left > 0 && rc >= 0) {
+    mr_take(&parts.numbers, &page, sizeof page);
+    rc = each(context, page);
+  }
+  return rc < 0 ? rc : 0;
 }
 
 static int load_locks(struct mr_core *core, struct mr_reader *in) {
@@ -199,15 +216,19 @@ static bool settle_page(struct mr_core *core, uint32_t page, uint16_t node) {
   return true;
 }
 
-static int load_pages(struct mr_core *core, uint16_t node, struct parts *parts) {
+static int load_pages(struct mr_core *core, uint16_t node, struct parts *parts,
+                      mr_saved_page *page_of, void *context) {
   uint32_t page;
-  while (parts->numbers.left > 0) {
+  for (size_t number = 0; parts->numbers.left > 0; number++) {
     mr_take(&parts->numbers, &page, sizeof page);
     if (!settle_page(core, page, node))
       return -EBADMSG;
     if (node != core->config.me)
       continue;
-    mr_take(&parts->pages, memory_of(core, page), MR_PAGE);
+    const uint8_t *bytes = page_of(context, number);
+    if (bytes == NULL)
+      return -EBADMSG;
+    memcpy(memory_of(core, page), bytes, MR_PAGE);
     mr_show(core, page);
   }
   return 0;
@@ -243,12 +264,14 @@ static void load_meeting(struct mr_core *core, const struct head *other) {
     core->meeting = (struct meeting){.heard = true, .id = other->id};
 }
 
-int mr_core_load(struct mr_core *core, const struct mr_saved *saved) {
+int mr_core_load(struct mr_core *core, const struct mr_saved *saved, mr_saved_page *page_of,
+                 void *context) {
   struct parts parts;
   for (uint16_t node = 0; node < core->config.nodes; node++) {
-    if (!part(core, node, &saved[node], &parts) || !wait_can_be(core, &parts.head))
+    if (!part(&saved[node], &parts) || !is_of(core, node, &parts.head) ||
+        !wait_can_be(core, &parts.head))
       return -EBADMSG;
-    int rc = load_pages(core, node, &parts);
+    int rc = load_pages(core, node, &parts, page_of, context);
     if (rc == 0 && node == core->config.me) {
       rc = mr_manager_load(core->manager, &parts.objects);
       if (rc == 0)

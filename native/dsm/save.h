@@ -7,6 +7,9 @@
  * the homes have is all there is.  Saved are: the pages of which this node is the home and that
  * were ever written; the objects that it manages; its locks; what its thread waits for.
  *
+ * Pages are given one by one, each with a *stamp*.  Of one page that a core gives twice, equal
+ * stamps that are not 0 say equal bytes: so a page that nobody changed need not be looked at.
+ *
  * A loaded core begins a history of its own: vector times are zero, copies elsewhere are invalid,
  * and each page is at the home that saved it.  So nothing of times, intervals or the past is saved.
  * Each node reads of all nodes' bytes which pages are where.
@@ -25,22 +28,37 @@ bool mr_core_waits(const struct mr_core *core);
 /* Messages, but those that look (deadlock.c). */
 void mr_core_traffic(const struct mr_core *core, uint64_t *sent, uint64_t *received);
 
-/* Takes the next bytes; what it returns below 0 ends the saving. */
-typedef int mr_save_put(void *context, const void *bytes, size_t length);
+/* How many pages mr_core_save would give now.  In proportion to the job's pages. */
+size_t mr_core_saved_pages(const struct mr_core *core);
 
-/* -EBUSY: the core does not rest; -ENOMEM; what `put` said. */
-int mr_core_save(const struct mr_core *core, mr_save_put *put, void *context);
+struct mr_save {
+  void *context;
+  /* Take the next bytes; the next page.  What they return below 0 ends the saving. */
+  int (*put)(void *context, const void *bytes, size_t length);
+  int (*page)(void *context, uint32_t page, uint64_t stamp, const uint8_t *bytes);
+};
+
+/* -EBUSY: the core does not rest; -ENOMEM; what `to` said. */
+int mr_core_save(const struct mr_core *core, const struct mr_save *to);
 
 struct mr_saved {
   const uint8_t *bytes;
   size_t length;
 };
 
+/* Of this node: the page that was given as that one, from 0; NULL: there were not so many. */
+typedef const uint8_t *mr_saved_page(void *context, size_t number);
+/* Calls for each such page, in their order, with its number; below 0: what it returned, or
+ * -EBADMSG. */
+int mr_core_list_pages(const struct mr_saved *saved, int (*each)(void *context, uint32_t page),
+                       void *context);
+
 /* Into a core that is new, of the same nodes, pages and objects: what all nodes saved at one cut,
  * `saved` by their numbers.  Its computing thread waits afterwards as it did. Its memory holds its
  * pages.  `protect` is not called: the shell allows nothing yet, and the first access asks.
  * -EBADMSG: these bytes are no such cut; then, and with -ENOMEM, the core is good for nothing but
  * mr_core_destroy. */
-int mr_core_load(struct mr_core *core, const struct mr_saved *saved);
+int mr_core_load(struct mr_core *core, const struct mr_saved *saved, mr_saved_page *page_of,
+                 void *context);
 
 #endif

@@ -1,6 +1,7 @@
 /* folder.c: checkpoints in a folder (keep.h).
  *
- * NUMBER-NODE.image are the images, and `checkpoint` names the last whole checkpoint: its number,
+ * NUMBER-NODE.image are the images: the file of checkpoint.h, and behind it the pages that it names
+ * by slots, in their order.  `checkpoint` names the last whole checkpoint: its number,
  * how many nodes, how much of the input was read, each image's length and sum, the lines that nodes
  * had begun, and its own sum.  That file is written aside and renamed, when all it names is on the
  * disk.  So whatever moment the host dies at, it names whole images. Those of older checkpoints are
@@ -12,6 +13,8 @@
  */
 #define _GNU_SOURCE
 #include "keep.h"
+
+#include "../diff.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +33,7 @@
 
 #define INDEX "checkpoint"
 #define LOCK "lock"
-#define FIRST_LINE "maru-checkpoint 2"
+#define FIRST_LINE "maru-checkpoint 3"
 #define LAST_LINE "sum %016" PRIx64 "\n"
 #define LAST_LENGTH 21u
 #define INDEX_MOST ((size_t)64 << 20)
@@ -42,6 +45,13 @@
 
 struct sum {
   uint64_t length, value;
+};
+
+/* The pages of an image. */
+struct slots {
+  size_t length; /* of its file in memory */
+  uint32_t *each;
+  size_t count;
 };
 
 /* FNV-1a by words: it finds what is torn or has rotted, and hides nothing from an enemy. */
@@ -59,6 +69,11 @@ static uint64_t add(uint64_t sum, const uint8_t *bytes, size_t length) {
 
 #define SUM_OF_NOTHING UINT64_C(0xcbf29ce484222325)
 
+static void add_to(struct sum *sum, const uint8_t *bytes, size_t length) {
+  sum->value = add(sum->value, bytes, length);
+  sum->length += length;
+}
+
 static int write_all(int fd, const uint8_t *bytes, size_t length) {
   while (length > 0) {
     ssize_t n = write(fd, bytes, length);
@@ -72,22 +87,35 @@ static int write_all(int fd, const uint8_t *bytes, size_t length) {
   return 0;
 }
 
-/* From the begin of one to where the other stands; its sum. */
-static int copy(int from, int to, struct sum *sum) {
-  static uint8_t piece[PIECE];
-  *sum = (struct sum){0, SUM_OF_NOTHING};
-  for (ssize_t n;;) {
-    n = pread(from, piece, sizeof piece, (off_t)sum->length);
+/* As pread, to the end of the file. */
+static ssize_t read_at(int fd, uint8_t *bytes, size_t length, uint64_t at) {
+  size_t done = 0;
+  while (done < length) {
+    ssize_t n = pread(fd, bytes + done, length - done, (off_t)(at + done));
     if (n < 0 && errno == EINTR)
       continue;
     if (n <= 0)
-      return n < 0 ? -errno : 0;
-    sum->value = add(sum->value, piece, (size_t)n);
-    sum->length += (uint64_t)n;
-    int rc = write_all(to, piece, (size_t)n);
+      return n < 0 ? -errno : (ssize_t)done;
+    done += (size_t)n;
+  }
+  return (ssize_t)done;
+}
+
+/* All of one, which has `length` bytes, to where the other stands. */
+static int copy(int from, int to, size_t length, struct sum *sum) {
+  static uint8_t piece[PIECE];
+  for (size_t at = 0; at < length;) {
+    size_t most = length - at < sizeof piece ? length - at : sizeof piece;
+    ssize_t n = read_at(from, piece, most, at);
+    if (n != (ssize_t)most)
+      return n < 0 ? (int)n : -EIO;
+    add_to(sum, piece, most);
+    int rc = write_all(to, piece, most);
     if (rc < 0)
       return rc;
+    at += most;
   }
+  return 0;
 }
 
 static const char *image_name(char *name, uint32_t number, unsigned node) {
@@ -172,11 +200,64 @@ static int sync_and_close(int fd, int rc) {
   return rc;
 }
 
+/* Of the file in memory, which is so long. */
+static int open_slots(int file, struct slots *slots) {
+  struct mr_checkpoint_head head;
+  struct stat is;
+  *slots = (struct slots){.each = NULL};
+  if (fstat(file, &is) < 0)
+    return -errno;
+  slots->length = (size_t)is.st_size;
+  if (read_at(file, (uint8_t *)&head, sizeof head, 0) != sizeof head ||
+      head.slots > slots->length ||
+      head.slot_count > (slots->length - head.slots) / sizeof *slots->each)
+    return -EBADMSG;
+  size_t size = head.slot_count * sizeof *slots->each;
+  slots->count = head.slot_count;
+  slots->each = malloc(size + 1);
+  if (slots->each == NULL)
+    return -ENOMEM;
+  return read_at(file, (uint8_t *)slots->each, size, head.slots) == (ssize_t)size ? 0 : -EBADMSG;
+}
+
+/* How many of the next lie in a row, PIECE at most. */
+static size_t row(const struct slots *slots, size_t first) {
+  size_t count = 1;
+  while (first + count < slots->count && count < PIECE / MR_PAGE &&
+         slots->each[first + count] == slots->each[first] + count)
+    count++;
+  return count;
+}
+
+static int write_pages(int pages, int to, const struct slots *slots, struct sum *sum) {
+  static uint8_t piece[PIECE];
+  int rc = 0;
+  for (size_t i = 0, count; i < slots->count && rc == 0; i += count) {
+    count = row(slots, i);
+    ssize_t n = read_at(pages, piece, count * MR_PAGE, (uint64_t)slots->each[i] * MR_PAGE);
+    if (n != (ssize_t)(count * MR_PAGE))
+      return n < 0 ? (int)n : -EIO;
+    add_to(sum, piece, (size_t)n);
+    rc = write_all(to, piece, (size_t)n);
+  }
+  return rc;
+}
+
 static int write_image(const struct keep *keep, uint32_t number, unsigned node, struct sum *sum) {
+  const struct mr_checkpoint_line *line = &keep->page->lines[node];
   char name[IMAGE_NAME];
+  struct slots slots;
+  *sum = (struct sum){0, SUM_OF_NOTHING};
   int fd = create(keep->dir, image_name(name, number, node));
-  return fd < 0 ? -errno
-                : sync_and_close(fd, copy(keep->page->lines[node].files[number % 2], fd, sum));
+  if (fd < 0)
+    return -errno;
+  int rc = open_slots(line->files[number % 2], &slots);
+  if (rc == 0)
+    rc = copy(line->files[number % 2], fd, slots.length, sum);
+  if (rc == 0)
+    rc = write_pages(line->pages, fd, &slots, sum);
+  free(slots.each);
+  return sync_and_close(fd, rc);
 }
 
 static int write_index(int dir, const char *text, size_t length) {
@@ -304,19 +385,54 @@ void mr_folder_await(struct job *job) {
 
 /* ---- reading --------------------------------------------------------------------------- */
 
+/* To their slots. */
+static int read_pages(int from, int pages, const struct slots *slots, struct sum *sum) {
+  static uint8_t piece[PIECE];
+  for (size_t i = 0, count; i < slots->count; i += count) {
+    count = row(slots, i);
+    size_t size = count * MR_PAGE;
+    ssize_t n = read_at(from, piece, size, sum->length);
+    if (n != (ssize_t)size)
+      return n < 0 ? (int)n : -EBADMSG;
+    add_to(sum, piece, size);
+    if (pwrite(pages, piece, size, (off_t)((uint64_t)slots->each[i] * MR_PAGE)) != (ssize_t)size)
+      return errno != 0 ? -errno : -ENOSPC;
+  }
+  return 0;
+}
+
+/* How long the first part is, its own head says. */
+static int read_parts(int from, const struct mr_checkpoint_line *line, uint32_t number,
+                      struct sum *sum) {
+  struct mr_checkpoint_head head;
+  struct slots slots;
+  if (read_at(from, (uint8_t *)&head, sizeof head, 0) != sizeof head ||
+      head.slot_count > INT32_MAX || head.slots > INT64_MAX / 2)
+    return -EBADMSG;
+  int file = line->files[number % 2];
+  int rc = copy(from, file, head.slots + head.slot_count * sizeof *slots.each, sum);
+  if (rc < 0)
+    return rc;
+  rc = open_slots(file, &slots);
+  if (rc == 0)
+    rc = read_pages(from, line->pages, &slots, sum);
+  free(slots.each);
+  return rc;
+}
+
 static void read_image(const struct keep *keep, uint32_t number, unsigned node,
                        const struct sum *said) {
   char name[IMAGE_NAME], path[PATH_MAX];
-  struct sum sum;
+  struct sum sum = {0, SUM_OF_NOTHING};
   snprintf(path, sizeof path, "%s/%s", keep->folder, image_name(name, number, node));
   int fd = openat(keep->dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0)
     torn(path, strerror(errno));
-  int rc = copy(fd, keep->page->lines[node].files[number % 2], &sum);
+  int rc = read_parts(fd, &keep->page->lines[node], number, &sum);
   close(fd);
-  if (rc < 0)
+  if (rc < 0 && rc != -EBADMSG && rc != -EIO)
     torn(path, strerror(-rc));
-  if (sum.length != said->length || sum.value != said->value)
+  if (rc < 0 || sum.length != said->length || sum.value != said->value)
     torn(path, "the file is damaged");
 }
 

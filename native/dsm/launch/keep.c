@@ -65,6 +65,7 @@ static void make_page(struct job *job, struct keep *keep) {
   for (unsigned i = 0; i < job->nodes; i++) {
     for (int k = 0; k < 2; k++)
       keep->page->lines[i].files[k] = memory_file("maru-image", 0);
+    keep->page->lines[i].pages = memory_file("maru-pages", 0);
     /* Now: a line that was begun must not be lost when memory is short. */
     keep->begun_lines[i].line = malloc(MR_LAUNCH_LINE);
     if (keep->begun_lines[i].line == NULL)
@@ -323,6 +324,7 @@ static int finish(struct job *job, struct keep *keep) {
   /* All that was said before the cut is in the pipes: nobody runs. */
   job->drain(job);
   keep->committed = keep->number;
+  store(&keep->page->committed, keep->committed);
   keep->taken = mr_launch_now();
   keep->gathered_ms = keep->gathering_ms;
   keep->written_ms = keep->taken - keep->begun;
@@ -481,6 +483,7 @@ void mr_keep_begin(struct job *job, const struct keep_wish *wish) {
   if (wish->resume != NULL) {
     keep.committed = keep.number = keep.written = mr_folder_read(&keep, job->nodes, wish->resume);
     keep.page->restore = keep.committed;
+    store(&keep.page->committed, keep.committed);
     store(&keep.page->over, keep.number);
     store(&keep.page->wanted, keep.number);
     skip_input(&keep);

@@ -1,7 +1,7 @@
 /* keep.h: checkpoints of a job on this host, the launcher's part (internal to maru-launch).
  *
  * Every so often the launcher has the nodes stop at a cut. They write their images to files in
- * memory that it holds (checkpoint.h). Each node has two, in turns, so there is a whole one always.
+ * memory that it holds (checkpoint.h); what the last whole one has is never written over.
  * The launcher commits when all have written.  Where a node is lost, it kills the others, and
  * starts all anew. They go on from the last checkpoint; before there is one they begin again.  What
  * nodes write to their standard output is held until the checkpoint that has it is committed: so

@@ -53,9 +53,11 @@ void mr_kept_show(const struct job *job) {
   struct mr_kept *kept = keep->shown;
   if (kept == NULL)
     return;
-  uint64_t bytes = 0;
-  for (unsigned i = 0; i < job->nodes; i++)
+  uint64_t bytes = 0, changed = 0;
+  for (unsigned i = 0; i < job->nodes; i++) {
     bytes += keep->page->lines[i].bytes;
+    changed += keep->page->lines[i].changed;
+  }
   put(&kept->epoch, keep->page->epoch);
   put(&kept->every_ms, (uint64_t)keep->every_ms);
   put(&kept->number, keep->committed);
@@ -63,6 +65,7 @@ void mr_kept_show(const struct job *job) {
   put(&kept->gathered_ms, (uint64_t)keep->gathered_ms);
   put(&kept->written_ms, (uint64_t)keep->written_ms);
   put(&kept->bytes, bytes);
+  put(&kept->changed, changed);
   put(&kept->folder, keep->written);
   put_stretch(job, kept);
   snprintf(kept->unprotected, sizeof kept->unprotected, "%s", why_unprotected(keep));

@@ -46,22 +46,17 @@ static bool is_zero(const uint8_t *from, const uint8_t *to) {
   return from == to || (*from == 0 && memcmp(from, from + 1, (size_t)(to - from) - 1) == 0);
 }
 
-/* The pieces of a range that are not zero, as many as there is room for to `image`. */
-static size_t walk(const struct mr_range *range, struct pages *pages, struct mr_image *image,
-                   size_t room) {
-  size_t found = 0;
-  for (uint8_t *at = range->from, *end; at < range->to; at = end) {
+/* The pieces of a range that are not zero. */
+static int walk(const struct mr_range *range, struct pages *pages, mr_image_piece *take,
+                void *context) {
+  int rc = 0;
+  for (uint8_t *at = range->from, *end; rc >= 0 && at < range->to; at = end) {
     end = piece_end(range, at);
     if ((range->anonymous && !has_page(pages, at)) || is_zero(at, end))
       continue;
-    if (image->pieces < room) {
-      image->addresses[image->pieces] = at;
-      memcpy(image->contents + image->pieces * MR_PAGE, at, (size_t)(end - at));
-      image->pieces++;
-    }
-    found++;
+    rc = take(context, at, (size_t)(end - at));
   }
-  return found;
+  return rc;
 }
 
 static void protect(const struct mr_range *range, int protection) {
@@ -89,16 +84,13 @@ static void cut_at_end_of_file(struct mr_range *range, const int pipe_ends[2]) {
   range->to = range->from + there * MR_PAGE;
 }
 
-/* Negative errno. */
-static ssize_t walk_all(struct mr_range *ranges, size_t count, struct mr_image *image,
-                        size_t room) {
+int mr_image_walk(struct mr_range *ranges, size_t count, mr_image_piece *take, void *context) {
   static struct pages pages;
-  int pipe_ends[2];
-  size_t found = 0;
+  int pipe_ends[2], rc = 0;
   if (pipe2(pipe_ends, O_CLOEXEC) < 0)
     return -errno;
   pages = (struct pages){.fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC)};
-  for (size_t i = 0; i < count; i++) {
+  for (size_t i = 0; i < count && rc >= 0; i++) {
     struct mr_range *range = &ranges[i], whole = *range;
     bool hidden = range->mapped && !(range->protection & PROT_READ);
     pages.count = 0;
@@ -106,7 +98,7 @@ static ssize_t walk_all(struct mr_range *ranges, size_t count, struct mr_image *
       protect(&whole, whole.protection | PROT_READ);
     if (range->mapped && !range->anonymous)
       cut_at_end_of_file(range, pipe_ends);
-    found += walk(range, &pages, image, room);
+    rc = walk(range, &pages, take, context);
     if (hidden)
       protect(&whole, whole.protection);
   }
@@ -114,13 +106,30 @@ static ssize_t walk_all(struct mr_range *ranges, size_t count, struct mr_image *
     close(pages.fd);
   close(pipe_ends[0]);
   close(pipe_ends[1]);
-  return (ssize_t)found;
+  return rc < 0 ? rc : 0;
+}
+
+struct copying {
+  struct mr_image *image;
+  size_t found, room; /* so many there are, and are copied */
+};
+
+static int copy_piece(void *context, uint8_t *at, size_t length) {
+  struct copying *copying = context;
+  struct mr_image *image = copying->image;
+  if (copying->found++ < copying->room) {
+    image->addresses[image->pieces] = at;
+    memcpy(image->contents + image->pieces * MR_PAGE, at, length);
+    image->pieces++;
+  }
+  return 0;
 }
 
 /* -EAGAIN: there was not room for all. */
-static int copy_all(struct mr_image *image, struct mr_range *ranges, size_t count, ssize_t *pieces,
+static int copy_all(struct copying *copying, struct mr_range *ranges, size_t count,
                     mr_image_room *room) {
-  size_t most = (size_t)*pieces;
+  struct mr_image *image = copying->image;
+  size_t most = copying->found;
   image->contents = room(most * (MR_PAGE + sizeof(uint8_t *)) + count * sizeof *ranges);
   if (image->contents == NULL)
     return -ENOMEM;
@@ -128,27 +137,35 @@ static int copy_all(struct mr_image *image, struct mr_range *ranges, size_t coun
   image->ranges = (struct mr_range *)(image->addresses + most);
   image->count = count;
   image->pieces = 0;
-  *pieces = walk_all(ranges, count, image, most);
+  copying->found = 0;
+  copying->room = most;
+  int rc = mr_image_walk(ranges, count, copy_piece, copying);
   memcpy(image->ranges, ranges, count * sizeof *ranges);
-  return *pieces < 0 ? (int)*pieces : (size_t)*pieces <= most ? 0 : -EAGAIN;
+  return rc < 0 ? rc : copying->found <= most ? 0 : -EAGAIN;
 }
 
 /* A library's thread may use more memory between counting and copying. */
 int mr_image_write(struct mr_image *image, struct mr_range *ranges, size_t count,
                    mr_image_room *room) {
+  struct copying copying = {.image = image};
   *image = (struct mr_image){.pieces = 0};
-  ssize_t pieces = walk_all(ranges, count, image, 0);
-  int rc = pieces < 0 ? (int)pieces : -EAGAIN;
+  int rc = mr_image_walk(ranges, count, copy_piece, &copying);
+  if (rc == 0)
+    rc = -EAGAIN;
   for (int i = 0; i < TRIES && rc == -EAGAIN; i++)
-    rc = copy_all(image, ranges, count, &pieces, room);
+    rc = copy_all(&copying, ranges, count, room);
   return rc;
+}
+
+static const uint8_t *content(const struct mr_image *image, size_t piece) {
+  return image->contents + (image->slots != NULL ? image->slots[piece] : piece) * MR_PAGE;
 }
 
 static size_t read_range(const struct mr_image *image, const struct mr_range *range, size_t next) {
   for (uint8_t *at = range->from, *end; at < range->to; at = end) {
     end = piece_end(range, at);
     if (next < image->pieces && image->addresses[next] == at)
-      memcpy(at, image->contents + next++ * MR_PAGE, (size_t)(end - at));
+      memcpy(at, content(image, next++), (size_t)(end - at));
     else if (!is_zero(at, end))
       memset(at, 0, (size_t)(end - at));
   }
@@ -164,7 +181,7 @@ static size_t read_mapping(const struct mr_image *image, const struct mr_range *
   for (; next < image->pieces && image->addresses[next] >= range->from &&
          image->addresses[next] < range->to;
        next++)
-    memcpy(image->addresses[next], image->contents + next * MR_PAGE, MR_PAGE);
+    memcpy(image->addresses[next], content(image, next), MR_PAGE);
   protect(range, range->protection);
   return next;
 }

@@ -3,9 +3,8 @@
  *
  * An image is a number of ranges and, of them, each piece of a page that is not zero.  It is plain
  * bytes, for a reader that has the same addresses: CREATE writes it to shared memory, a checkpoint
- * to a file (part.h).  A range is
- * memory that every process has (globals, heap, stack), or a mapping of the program's, which the
- * reader makes anew (maps.h).
+ * to slots of a file (part.h, store.h).  A range is memory that every process has (globals, heap,
+ * stack), or a mapping of the program's, which the reader makes anew (maps.h).
  *
  * Time and room in proportion to what is not zero, and some for each page of what was ever used.
  * Thread-safety: none.  Where it cannot set or make a mapping the process ends with a line
@@ -30,14 +29,21 @@ struct mr_image {
   struct mr_range *ranges; /* `count` of them */
   uint8_t **addresses;     /* `pieces`, ascending within a range, in the ranges' order */
   uint8_t *contents;       /* a page each */
+  const uint32_t *slots;   /* which page of `contents` each has; NULL: the first has the first */
 };
+
+/* Takes a piece; what it returns below 0 ends the walk. */
+typedef int mr_image_piece(void *context, uint8_t *at, size_t length);
+/* Calls for each piece of those ranges, in their order, and tells of no other.  A range that
+ * reaches past its file's end is cut there first.  Below 0: what `take` said, or the system. */
+int mr_image_walk(struct mr_range *ranges, size_t count, mr_image_piece *take, void *context);
 
 /* Gives room for so many bytes, at the beginning of a page; it is the image's until the next.
  * NULL: there is none. */
 typedef uint8_t *mr_image_room(size_t size);
 
-/* Of those ranges; they are copied.  One that reaches past its file's end is cut there first. Asks
- * for room again if memory comes into use meanwhile.  -EAGAIN: it goes on coming into use; -ENOMEM:
+/* Of those ranges, as mr_image_walk; they are copied. Asks for room again if memory comes into use
+ * meanwhile.  -EAGAIN: it goes on coming into use; -ENOMEM:
  * no room; what the system said. */
 int mr_image_write(struct mr_image *image, struct mr_range *ranges, size_t count,
                    mr_image_room *room);

@@ -5,6 +5,7 @@
 
 #include "../diff.h"
 #include "../end.h"
+#include "../store.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -22,6 +23,7 @@
 #define DESCRIPTORS 1024u
 #define RED_ZONE 256u
 #define SIGNALS 65
+#define ALIGNED 16u
 
 /* What comes first in a program's part. */
 struct resume {
@@ -64,10 +66,11 @@ static struct {
   char **environment; /* the process was given */
   const struct mr_part_ranges *what;
   const struct mr_checkpoint_head *found;
-  int file; /* that is being written */
-  uint64_t at;
-  uint8_t *room;
-  size_t room_size;
+  const uint8_t *pages; /* of all its slots */
+  /* Of the image that is being written: its pieces. */
+  struct mr_store *store;
+  uint8_t **addresses;
+  size_t pieces, room;
 } part;
 
 /* ---- what the program asked for ------------------------------------------------------- */
@@ -303,42 +306,50 @@ static uint8_t *stack_of(const ucontext_t *context) {
 
 /* ---- writing ------------------------------------------------------------------------------ */
 
-/* Reserved, so that a lack of memory is an error and no signal. */
-static uint8_t *file_room(size_t size) {
-  if (part.room != NULL)
-    munmap(part.room, part.room_size);
-  part.room = NULL;
-  if (fallocate(part.file, 0, (off_t)part.at, (off_t)size) < 0)
-    return NULL;
-  void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, part.file, (off_t)part.at);
-  if (at == MAP_FAILED)
-    return NULL;
-  part.room_size = size;
-  return part.room = at;
+static int put_piece(void *context, uint8_t *at, size_t length) {
+  (void)context;
+  if (part.pieces == part.room) {
+    size_t room = 2 * part.room + MR_PAGE / sizeof *part.addresses;
+    uint8_t **addresses = realloc(part.addresses, room * sizeof *addresses);
+    if (addresses == NULL)
+      return -ENOMEM;
+    part.addresses = addresses;
+    part.room = room;
+  }
+  part.addresses[part.pieces++] = at;
+  return mr_store_put(part.store, (uintptr_t)at, 0, at, length);
 }
 
-static int write_ranges(struct mr_checkpoint_head *head, struct mr_range *ranges, size_t count,
-                        char *why, size_t size) {
-  struct mr_image image;
-  int rc = mr_image_write(&image, ranges, count, file_room);
-  if (rc < 0) {
-    snprintf(why, size, "no room for its image: %s", strerror(-rc));
-  } else {
-    head->own = part.at;
-    head->own_length = part.room_size;
-    head->addresses = (uint64_t)((uint8_t *)image.addresses - part.room);
-    head->ranges = (uint64_t)((uint8_t *)image.ranges - part.room);
-    head->range_count = image.count;
-    head->pieces = image.pieces;
-  }
-  if (part.room != NULL)
-    munmap(part.room, part.room_size);
-  part.room = NULL;
+static int put_at(int file, uint64_t *at, const void *bytes, size_t length) {
+  ssize_t n = pwrite(file, bytes, length, (off_t)*at);
+  if (n != (ssize_t)length)
+    return n < 0 ? -errno : -ENOSPC;
+  *at += length;
+  return 0;
+}
+
+static int write_parts(int file, struct mr_checkpoint_head *head, const struct resume *resume,
+                       struct mr_range *ranges, size_t count) {
+  uint64_t at = head->own;
+  part.pieces = 0;
+  int rc = mr_image_walk(ranges, count, put_piece, NULL);
+  if (rc == 0)
+    rc = put_at(file, &at, resume, sizeof *resume);
+  at = (at + ALIGNED - 1) & ~(uint64_t)(ALIGNED - 1);
+  head->ranges = at;
+  head->range_count = count;
+  if (rc == 0)
+    rc = put_at(file, &at, ranges, count * sizeof *ranges);
+  head->addresses = at;
+  head->pieces = part.pieces;
+  if (rc == 0)
+    rc = put_at(file, &at, part.addresses, part.pieces * sizeof *part.addresses);
+  head->own_length = at - head->own;
   return rc;
 }
 
-int mr_part_write(int file, struct mr_checkpoint_head *head, const ucontext_t *context, int how,
-                  char *why, size_t size) {
+int mr_part_write(int file, struct mr_store *store, struct mr_checkpoint_head *head,
+                  const ucontext_t *context, int how, char *why, size_t size) {
   static struct mr_range ranges[MR_PART_RANGES];
   struct resume resume = {.libraries = stdout,
                           .guard = get_guard(),
@@ -360,33 +371,37 @@ int mr_part_write(int file, struct mr_checkpoint_head *head, const ucontext_t *c
   }
   ranges[count++] =
       (struct mr_range){.from = (uint8_t *)&restorers, .to = (uint8_t *)(&restorers + 1)};
-  if (pwrite(file, &resume, sizeof resume, (off_t)head->own) != sizeof resume)
-    return -EIO;
-  part.file = file;
-  part.at = head->own + ((sizeof resume + MR_PAGE - 1) & ~(size_t)(MR_PAGE - 1));
-  return write_ranges(head, ranges, (size_t)count, why, size);
+  part.store = store;
+  rc = write_parts(file, head, &resume, ranges, (size_t)count);
+  if (rc < 0)
+    snprintf(why, size, "no room for its image: %s", strerror(-rc));
+  return rc;
 }
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-void mr_part_found(const struct mr_checkpoint_head *head) { part.found = head; }
+void mr_part_found(const struct mr_checkpoint_head *head, const uint8_t *pages) {
+  part.found = head;
+  part.pages = pages;
+}
 
 /* It is as long as the file says, which was looked at; the launcher's files are trusted, a folder's
- * are compared with their sums (launch/keep.c). */
+ * are compared with their sums (launch/folder.c). */
 static struct mr_image image_of(const struct mr_checkpoint_head *head) {
-  uint8_t *room = (uint8_t *)(uintptr_t)head + head->own;
+  uint8_t *file = (uint8_t *)(uintptr_t)head;
+  const uint32_t *slots = (const uint32_t *)(const void *)(file + head->slots);
   return (struct mr_image){.count = head->range_count,
                            .pieces = head->pieces,
-                           .ranges = (struct mr_range *)(void *)(room + head->ranges),
-                           .addresses = (uint8_t **)(void *)(room + head->addresses),
-                           .contents = room};
+                           .ranges = (struct mr_range *)(void *)(file + head->ranges),
+                           .addresses = (uint8_t **)(void *)(file + head->addresses),
+                           .contents = (uint8_t *)(uintptr_t)part.pages,
+                           .slots = slots + head->slot_count - head->pieces};
 }
 
 __attribute__((no_stack_protector)) const ucontext_t *mr_part_read(int *how, ucontext_t *context) {
   const struct mr_checkpoint_head *head = part.found;
-  size_t before = (sizeof(struct resume) + MR_PAGE - 1) & ~(size_t)(MR_PAGE - 1);
   struct resume resume;
-  memcpy(&resume, (const uint8_t *)head + head->own - before, sizeof resume);
+  memcpy(&resume, (const uint8_t *)head + head->own, sizeof resume);
   if (resume.libraries != stdout)
     mr_node_die(STATUS_UNAVAILABLE,
                 "libraries lie elsewhere than when the checkpoint was taken: "

@@ -1,9 +1,9 @@
 /* part.h: a program's own part of a checkpoint: its memory that no other node has (internal to
  * libmaru-dsm).
  *
- * Ranges of memory, written as at CREATE (parmacs/image.h). What of this library's state belongs to
- * the program is such a range, too. Libraries lie at the same addresses in all processes of the
- * job. So does the place where the program goes on.
+ * Ranges of memory, as at CREATE (parmacs/image.h), whose pages are in the node's store. What of
+ * this library's state belongs to the program is such a range, too. Libraries lie at the same
+ * addresses in all processes of the job. So does the place where the program goes on.
  *
  * What no other process can have is refused, with the reason: threads, children, descriptors and
  * timers that the program has made since mr_part_begin.  So are handlers of signals, a working
@@ -38,10 +38,11 @@ void mr_part_begin(void);
 void mr_part_given(void);
 void mr_part_joins(void);
 
-/* At head->own of the file; fills in the head.  `context`: where the program stopped; NULL: it does
- * not run.  `how`: what mr_part_read says.  Negative errno, then `why` says it. */
-int mr_part_write(int file, struct mr_checkpoint_head *head, const ucontext_t *context, int how,
-                  char *why, size_t size);
+/* At head->own of the file, and its pages to the store; fills in the head.  `context`: where the
+ * program stopped; NULL: it does not run.  `how`: what mr_part_read says.  Negative errno, then
+ * `why` says it. */
+int mr_part_write(int file, struct mr_store *store, struct mr_checkpoint_head *head,
+                  const ucontext_t *context, int how, char *why, size_t size);
 
 /* maru_on_restore; and what it asked for is done, by the program's thread, where it goes on. */
 int mr_part_on_restore(void (*call)(void *), void *argument);
@@ -49,8 +50,8 @@ void mr_part_restored(void);
 /* Whether stdio has read from the standard input what the program has not. */
 bool mr_part_reads_ahead(void);
 
-/* Of this process, mapped. */
-void mr_part_found(const struct mr_checkpoint_head *head);
+/* Of this process, mapped, and the pages of its store. */
+void mr_part_found(const struct mr_checkpoint_head *head, const uint8_t *pages);
 /* The memory is as it was.  Where the program goes on, in *context; NULL: it did not run.  Call it
  * where no frame matters whose stack protector's word is another: that word becomes the image's. */
 const ucontext_t *mr_part_read(int *how, ucontext_t *context);

@@ -63,6 +63,7 @@ MUTANTS = [
     ("two nodes meet at different barriers", "sync.c", " || meeting->id != pending->id", ""),
     ("who waits for the other of two is forgotten by its image", "save.c", "core->meeting = (struct meeting){.heard = true, .id = other->id};", ";"),
     ("copies stay where a saved core goes on", "save.c", "  mr_mark_access(core, page, MR_NONE);\n", ""),
+    ("a page that its home writes alone has a stamp", "save.c", " && !core->pages[page].alone ?", " ?"),
     ("a saved page has no version", "save.c", "    p->version = 1;\n", ""),
     ("a saved lock is kept by nobody", "save.c", ".keeps = saved.keeps == 1", ".keeps = false"),
     ("a saved lock has no next", "save.c", "{lock->turn, id, lock->next,", "{lock->turn, id, 0,"),

@@ -52,10 +52,11 @@ static struct mr_core *new_core(const struct world *world, uint16_t me, uint8_t 
   return core;
 }
 
-static int load(const struct world *world, uint16_t me, const struct mr_saved *saved) {
+static int load(const struct world *world, uint16_t me, const struct mr_saved *saved,
+                struct cut *cut) {
   static _Alignas(64) uint8_t memory[PAGES * MR_PAGE], twins[PAGES * MR_PAGE];
   struct mr_core *core = new_core(world, me, memory, twins);
-  int rc = mr_core_load(core, saved);
+  int rc = mr_core_load(core, saved, world_saved_page, &cut->nodes[me]);
   mr_core_destroy(core);
   return rc;
 }
@@ -101,16 +102,16 @@ int main(void) {
   for (uint16_t i = 0; i < shape.nodes; i++)
     saved[i] = (struct mr_saved){cut.nodes[i].bytes, cut.nodes[i].length};
   for (uint16_t i = 0; i < shape.nodes; i++)
-    CHECK_EQUAL(load(&world, i, saved), 0);
+    CHECK_EQUAL(load(&world, i, saved, &cut), 0);
   struct mr_saved swapped[] = {saved[1], saved[0], saved[2], saved[3]};
-  CHECK_EQUAL(load(&world, 0, swapped), -EBADMSG);
+  CHECK_EQUAL(load(&world, 0, swapped, &cut), -EBADMSG);
   for (uint32_t n = DAMAGES * (uint32_t)setting("MARU_TEST_SCALE", 1); n > 0; n--) {
     uint16_t whose = (uint16_t)world_random(&world, 4), me = (uint16_t)world_random(&world, 4);
     struct mr_saved whole = saved[whose];
     uint8_t *bytes = cut.nodes[whose].bytes;
     saved[whose].length = damage(&world, &bytes, whole.length);
     saved[whose].bytes = bytes;
-    int rc = load(&world, me, saved);
+    int rc = load(&world, me, saved, &cut);
     CHECK(rc == 0 || rc == -EBADMSG);
     CHECK(rc == -EBADMSG || saved[whose].length == whole.length);
     refused += rc < 0;

@@ -225,6 +225,8 @@ static void forget_node(struct node *node) {
   free(node->twins);
   free(node->shown);
   free(node->mapped);
+  free(node->stamps);
+  free(node->stamped);
 }
 
 void world_destroy(struct world *world) {
@@ -483,13 +485,46 @@ static int put(void *context, const void *bytes, size_t length) {
   return 0;
 }
 
+struct saving {
+  struct node *node;
+  struct bytes bytes, pages;
+};
+
+static int put_bytes(void *context, const void *bytes, size_t length) {
+  return put(&((struct saving *)context)->bytes, bytes, length);
+}
+
+/* A stamp that is the page's of the cut before says that these are its bytes. */
+static int put_page(void *context, uint32_t page, uint64_t stamp, const uint8_t *bytes) {
+  struct saving *saving = context;
+  struct node *node = saving->node;
+  if (node->stamps == NULL) {
+    node->stamps = calloc(node->world->shape.pages, sizeof *node->stamps);
+    node->stamped = pages_of(&node->world->shape);
+    CHECK(node->stamps != NULL);
+  }
+  uint8_t *before = node->stamped + (size_t)page * MR_PAGE;
+  CHECK(stamp == 0 || stamp != node->stamps[page] || memcmp(before, bytes, MR_PAGE) == 0);
+  node->stamps[page] = stamp;
+  memcpy(before, bytes, MR_PAGE);
+  return put(&saving->pages, bytes, MR_PAGE);
+}
+
+const uint8_t *world_saved_page(void *saved_node, size_t number) {
+  const struct saved_node *saved = saved_node;
+  return number < saved->pages_length / MR_PAGE ? saved->pages + number * MR_PAGE : NULL;
+}
+
 static void save_node(struct node *node, struct saved_node *saved) {
-  struct bytes bytes = {NULL, 0};
+  struct saving saving = {.node = node};
+  const struct mr_save to = {&saving, put_bytes, put_page};
   CHECK(mr_core_rests(node->core));
   CHECK_EQUAL(mr_core_waits(node->core), node->waits);
-  CHECK_EQUAL(mr_core_save(node->core, put, &bytes), 0);
-  *saved = (struct saved_node){.bytes = bytes.bytes,
-                               .length = bytes.length,
+  CHECK_EQUAL(mr_core_save(node->core, &to), 0);
+  *saved = (struct saved_node){.bytes = saving.bytes.bytes,
+                               .length = saving.bytes.length,
+                               .pages = saving.pages.bytes,
+                               .pages_length = saving.pages.length,
                                .next = node->next,
                                .waits = node->waits,
                                .ended = node->ended,
@@ -518,14 +553,16 @@ void world_cut(struct world *world, struct cut *cut) {
 }
 
 void world_cut_free(struct cut *cut) {
-  for (uint16_t i = 0; i < WORLD_NODES; i++)
+  for (uint16_t i = 0; i < WORLD_NODES; i++) {
     free(cut->nodes[i].bytes);
+    free(cut->nodes[i].pages);
+  }
   free(cut->reference);
 }
 
-static void restore_node(struct world *world, uint16_t number, const struct cut *cut) {
+static void restore_node(struct world *world, uint16_t number, struct cut *cut) {
   struct node *node = &world->nodes[number];
-  const struct saved_node *from = &cut->nodes[number];
+  struct saved_node *from = &cut->nodes[number];
   struct mr_saved saved[WORLD_NODES];
   struct program program = node->program;
   for (uint16_t i = 0; i < world->shape.nodes; i++)
@@ -537,11 +574,11 @@ static void restore_node(struct world *world, uint16_t number, const struct cut 
   node->ended = from->ended;
   node->result = from->result;
   memcpy(node->registers, from->registers, sizeof node->registers);
-  CHECK_EQUAL(mr_core_load(node->core, saved), 0);
+  CHECK_EQUAL(mr_core_load(node->core, saved, world_saved_page, from), 0);
   CHECK_EQUAL(mr_core_waits(node->core), node->waits);
 }
 
-void world_restore(struct world *world, const struct cut *cut) {
+void world_restore(struct world *world, struct cut *cut) {
   uint16_t nodes = world->shape.nodes;
   world->epoch++;
   world->stuck = false;

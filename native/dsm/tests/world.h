@@ -112,6 +112,8 @@ struct node {
   uint8_t *memory, *twins;
   struct mr_shown *shown; /* NULL: it shows nothing */
   enum mr_access *mapped; /* what protect said last */
+  uint64_t *stamps;       /* of the pages that it saved last, and these: NULL: none yet */
+  uint8_t *stamped;
   struct program program;
   uint32_t next;
   bool waits;
@@ -163,8 +165,8 @@ void world_lose(struct world *world, uint16_t node);
 /* What a world was at a cut (save.h). */
 struct cut {
   struct saved_node {
-    uint8_t *bytes;
-    size_t length;
+    uint8_t *bytes, *pages;
+    size_t length, pages_length;
     uint32_t next;
     bool waits, ended;
     int64_t registers[REGISTERS];
@@ -173,11 +175,13 @@ struct cut {
   uint8_t *reference;
 };
 
+/* Of a cut's node, mr_saved_page. */
+const uint8_t *world_saved_page(void *saved_node, size_t number);
 /* Steps until nobody goes on and no message is on its way, and saves all cores. */
 void world_cut(struct world *world, struct cut *cut);
 void world_cut_free(struct cut *cut);
 /* All nodes vanish, and new ones go on from there, in a new epoch. */
-void world_restore(struct world *world, const struct cut *cut);
+void world_restore(struct world *world, struct cut *cut);
 
 /* The page's home. */
 uint16_t world_home(const struct world *world, uint32_t page);

@@ -68,7 +68,8 @@ data Kept = Kept
     keptNumber :: !Integer,
     -- | Of it; how long nodes took to stand still, and stood still.
     keptAge, keptGathered, keptWritten :: !Double,
-    keptBytes :: !Integer,
+    -- | What of it had changed since the one before, and was written.
+    keptBytes, keptChanged :: !Integer,
     -- | The last one in the folder; 0: none.
     keptFolder :: !Integer,
     -- | The longest time without a place for one, and whose it was.
@@ -85,7 +86,7 @@ decodeKept bytes = case decoded kept bytes of
   Just found | keptNodes found > 0 -> Just found
   _ -> Nothing
   where
-    kept = Kept <$> word <*> word <*> ms <*> word <*> ms <*> ms <*> ms <*> word <*> word <*> ms <*> word <*> (untilZero <$> getByteString 160)
+    kept = Kept <$> word <*> word <*> ms <*> word <*> ms <*> ms <*> ms <*> word <*> word <*> word <*> ms <*> word <*> (untilZero <$> getByteString 160)
     word = toInteger <$> getWord64host :: Get Integer
     ms = (/ 1000) . fromIntegral <$> getWord64host
 
@@ -103,7 +104,7 @@ drawKept :: Kept -> [Block]
 drawKept k =
   Line ("checkpoints: epoch " ++ show (keptEpoch k) ++ ", " ++ show (keptEpoch k - 1) ++ " recoveries, longest stretch without one possible " ++ seconds (keptStretch k) ++ " (node " ++ show (keptStretchNode k) ++ ")") :
   [Line ("UNPROTECTED: " ++ keptUnprotected k) | not (null (keptUnprotected k))]
-    ++ [Tabular (Table ((L, "checkpoint") : [(R, h) | h <- ["age", "every", "bytes", "until all stood still", "all stood still", "in the folder"]]) [[show (keptNumber k), seconds (keptAge k), seconds (keptEvery k), show (keptBytes k), seconds (keptGathered k), seconds (keptWritten k), if keptFolder k > 0 then show (keptFolder k) else ""]]) | keptNumber k > 0]
+    ++ [Tabular (Table ((L, "checkpoint") : [(R, h) | h <- ["age", "every", "bytes", "changed", "until all stood still", "all stood still", "in the folder"]]) [[show (keptNumber k), seconds (keptAge k), seconds (keptEvery k), show (keptBytes k), show (keptChanged k), seconds (keptGathered k), seconds (keptWritten k), if keptFolder k > 0 then show (keptFolder k) else ""]]) | keptNumber k > 0]
 
 draw :: Maybe (Double, [Stand]) -> [Stand] -> [Block]
 draw _ [] = []
@@ -132,6 +133,7 @@ json now = object (("nodes" .= map one (seenStands now)) : ["checkpoints" .= kep
           "number" .= keptNumber k,
           "age" .= keptAge k,
           "bytes" .= keptBytes k,
+          "changed" .= keptChanged k,
           "gathered" .= keptGathered k,
           "written" .= keptWritten k,
           "folder" .= keptFolder k,
