@@ -8,6 +8,7 @@ import qualified Law
 import qualified Laziness
 import qualified Ledgers
 import qualified Life
+import qualified Lines
 import Maru.Options (Backend (..))
 import qualified Rivals
 import qualified Strangers
@@ -19,4 +20,4 @@ main = do
   -- One at a time: some tests count this process's children and descriptors.
   setEnv "TASTY_NUM_THREADS" "1"
   defaultMain . localOption (mkTimeout 120000000) $
-    testGroup "cluster" (Ledgers.tests : Greetings.tests : Strangers.tests : map ($ Mpi) [Law.tests, Laziness.tests, Failures.tests, Life.tests, Rivals.tests])
+    testGroup "cluster" (Ledgers.tests : Greetings.tests : Strangers.tests : Lines.tests : map ($ Mpi) [Law.tests, Laziness.tests, Failures.tests, Life.tests, Rivals.tests])
