@@ -75,7 +75,7 @@ failing ds = case ds of
       got <- mapM outcome (parMapOnWith options pointer bad xs)
       whole <- outcome (foldr seq () (parMapOnWith options pointer bad xs))
       endless <- mapM outcome (take some (parMapOnWith options pointer [] [0 ..]))
-      pure (msum [got `differs` (expected, "items"), [whole] `differs` ([void (sequence expected)], "the first exception"), endless `differs` (map (Right . f) (take some [0 ..]), "a list without end")])
+      pure (msum [got `differs` (expected, "items"), [whole] `differs` ([sequence_ expected], "the first exception"), endless `differs` (map (Right . f) (take some [0 ..]), "a list without end")])
   _ -> pure (Just "too few numbers")
   where
     outcome x = either (\e -> Left (show (e :: SomeException))) Right <$> try (evaluate x)
