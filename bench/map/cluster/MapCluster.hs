@@ -9,6 +9,7 @@ where
 import Data.Aeson (object, (.=))
 import GHC.Conc (getNumProcessors)
 import Maru.Bench.Experiment
+import Maru.Bench.Ranks
 import Maru.Bench.Rounds
 import Maru.Bench.Side
 import Maru.Cli.Exit
@@ -17,7 +18,6 @@ import Maru.Cli.Output
 import Maru.Cli.Reaper (Reaper)
 import Maru.Control.Ratio
 import Maru.Control.Statistics
-import System.Directory (findExecutable)
 
 clusterExperiment :: Experiment
 clusterExperiment =
@@ -27,47 +27,42 @@ clusterExperiment =
       experimentRun = run
     }
 
+-- | Programs: a class, whose comparison is over before a cluster's start would be; and all that a
+-- course of fifty hands in for eight assignments, some seconds of a core.
+class', course :: Int
+class' = 120
+course = 400
+
 run :: Reaper -> Effort -> (String -> IO ()) -> IO Figures
 run reaper effort say = do
   program <- helperPath "maru-bench-map"
   cores <- getNumProcessors
-  found <- traverse findExecutable ["mpirun.openmpi", "mpirun.mpich"]
-  let here = [(name, start) | ((name, start), Just _) <- zip launchers found]
-      size = 120 :: Int
-      plain = Side shm [["map", "similar", "shm", show size, "--workers", show cores]]
-      travelling = Side travels [["far", show size, "shm"]]
-      ranks = [Side (byRanks name) [start ++ [program, "far", show size, "mpi"]] | (name, start) <- here]
-      measure side
-        | sideName side `elem` map sideName ranks = runSide reaper "env" side
-        | otherwise = runSide reaper program side
-      claims = [ratio (byRanks name ++ ": wall time over that of shm's") (AtMost 1.15) wallNs (byRanks name) shm | (name, _) <- here]
+  here <- launchersHere 4
   if null here then problem unavailable "neither Open MPI nor MPICH is here" else pure ()
-  rounds <- runRounds effort say measure ([plain, travelling] ++ ranks) (const claims)
-  let judged = map (judgeClaim rounds) claims
-      cell name = maybe "-" (seconds . (* 1e-9) . summaryMedian) (summaryOf wallNs rounds name)
+  let sizes = if effort == Quick then [class'] else [class', course]
+      sidesOf size =
+        Side (shm size) [[program, "map", "similar", "shm", show size, "--workers", show cores]] :
+        Side (travels size) [[program, "far", "similar", "shm", show size]] :
+          [Side (byRanks size name) [start ++ [program, "far", "similar", "mpi", show size]] | (name, start) <- here]
+      claimsOf size = [ratio (byRanks size name ++ ": wall time over that of shm's") (AtMost 1.15) wallNs (byRanks size name) (shm size) | (name, _) <- here]
+  rounds <- runRoundsOfEach effort say (runSide reaper "env") [(plural size "program", sidesOf size, const (claimsOf size)) | size <- sizes]
+  let judged = concat [map (judgeClaim measured) (claimsOf size) | (size, measured) <- zip sizes rounds]
+      cell measured name = maybe "-" (seconds . (* 1e-9) . summaryMedian) (summaryOf wallNs measured name)
   pure
     Figures
       { figuresLine = claimsLine judged,
         figuresTables =
-          [ ("All pairs of " ++ show size ++ " programs", Table [(L, "by"), (R, "time")] [[name, cell name] | name <- [shm, travels] ++ map sideName ranks]),
-            ("Claims", claimsTable judged)
-          ],
+          [ ("All pairs of " ++ plural size "program", Table [(L, "by"), (R, "time")] [[sideName side, cell measured (sideName side)] | side <- sidesOf size])
+            | (size, measured) <- zip sizes rounds
+          ]
+            ++ [("Claims", claimsTable judged)],
         figuresPlots = [],
-        figuresData = object ["cores" .= cores, "measured" .= roundsJson rounds, "claims" .= map claimJson judged]
+        figuresData = object ["cores" .= cores, "measured" .= map roundsJson rounds, "claims" .= map claimJson judged]
       }
 
-shm, travels :: String
-shm = "shm"
-travels = "shm, the function travels"
+shm, travels :: Int -> String
+shm size = "shm, " ++ show size
+travels size = "shm, the function travels, " ++ show size
 
-byRanks :: String -> String
-byRanks name = "four ranks, " ++ name
-
--- | What starts four ranks. Open MPI binds two of them to one core else.
-launchers :: [(String, [String])]
-launchers =
-  [ ("Open MPI", root ++ ["mpirun.openmpi", "--oversubscribe", "--bind-to", "none", "-n", "4"]),
-    ("MPICH", root ++ ["mpirun.mpich", "-n", "4"])
-  ]
-  where
-    root = ["OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"]
+byRanks :: Int -> String -> String
+byRanks size name = "four ranks, " ++ name ++ ", " ++ show size

@@ -67,6 +67,7 @@ module Maru
     Codec,
     binary,
     rawBytes,
+    storable,
     showRead,
 
     -- * Failures as values

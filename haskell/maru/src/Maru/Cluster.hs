@@ -90,6 +90,7 @@ import Maru.Cluster.Serve (serve)
 import Maru.Failure
 import Maru.Internal.Budget (resolveBackend, resolveWorkers)
 import Maru.Internal.Engine
+import Maru.Internal.Say (sayLine)
 import Maru.Internal.Start (checkOptions, startOn, values)
 import Maru.Native.Open (openExisting)
 import Maru.Native.Ranks
@@ -187,16 +188,16 @@ withCluster action = orLine $ do
     (_, _, _, Just wanted) -> needThreads >> sayIfKept "VMs of MARU_VMS" ["vm"] >> onMachines wanted action
     _ -> action
   where
-    unused what = hPutStrLn stderr ("maru: " <> what <> " is not used: a launcher started this program")
+    unused what = sayLine ("maru: " <> what <> " is not used: a launcher started this program")
     sayIfKept what those = do
       asked <- lookupEnv "MARU_BACKEND"
       for_ (mfilter (`notElem` ["", "auto"] <> those) asked) $ \which ->
-        hPutStrLn stderr ("maru: MARU_BACKEND=" <> which <> ": maps stay on this machine; " <> what <> " get no items")
+        sayLine ("maru: MARU_BACKEND=" <> which <> ": maps stay on this machine; " <> what <> " get no items")
 
 orLine :: IO a -> IO a
 orLine action = action `catches` [Handler (\e -> line 69 (show (e :: Unavailable))), Handler (\e -> line 64 (show (e :: BadOptions)))]
   where
-    line status text = hFlush stdout >> hPutStrLn stderr text >> exitWith (ExitFailure status)
+    line status text = hFlush stdout >> sayLine text >> exitWith (ExitFailure status)
 
 needThreads :: IO ()
 needThreads = unless rtsSupportsBoundThreads (throwIO (Unavailable "the map beyond this process" "the program is not linked with -threaded" ""))
@@ -307,7 +308,7 @@ beRank ranks first = do
       | over = leaveRanks
       | otherwise = do
         -- One line, not one a rank. Open MPI 4's mpirun --continuous ends with 0 all the same.
-        when (ranksMe ranks == 1) (hPutStrLn stderr "maru: rank 0 was lost; the program cannot go on")
+        when (ranksMe ranks == 1) (sayLine "maru: rank 0 was lost; the program cannot go on")
         abortRanks 75
 
 -- | Greets, serves, ends; told whether the program is over, or else the coordinator is gone. The
@@ -381,8 +382,9 @@ agentIn wanted image variables k = Agent name start (Just vmPatience) (Just (mac
             startedGreeted = passOn machine,
             startedAbsent = \status -> do
               said <- firstSaid machine
-              pure (Unavailable name ("it did not boot" <> maybe "" (\s -> " (QEMU ended with status " <> show s <> ")") status <> (if null said then "" else "; it said: " <> said)) "look at `maru doctor`")
+              pure (Unavailable name ("it did not boot" <> maybe late (\s -> " (QEMU ended with status " <> show s <> ")") status <> (if null said then "" else "; it said: " <> said)) "look at `maru doctor`")
           }
+    late = " in " <> show vmPatience <> " s: an emulated one is slow where the machine is busy"
 
 -- | Seconds in which a VM boots, or is silent and not yet given up.
 vmPatience :: Int

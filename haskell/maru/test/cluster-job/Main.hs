@@ -4,12 +4,14 @@
 --
 -- > maru-test-cluster                         on this host alone, as cabal test starts it: is it map?
 -- > maru-test-cluster sum ITEMS MICROSECONDS   the sum, after so long an item
--- > maru-test-cluster failing [sum ...]        which item threw what; then that
+-- > maru-test-cluster failing [law ...]        which item threw what; then that
 -- > maru-test-cluster lazy                     of a list without end
 -- > maru-test-cluster killing N                item 5 kills its worker, always; the policy is Retry 1
 -- > maru-test-cluster child                    itself again, as a child: lazy
 -- > maru-test-cluster straggler ITEMS          four items take 2 s, the others 1 ms; two workers
 -- > maru-test-cluster big ITEMS BYTES          the length of so many results of so many bytes
+-- > maru-test-cluster law CASES [sum ...]      how many cases of the law hold; those that do not; then that
+-- > maru-test-cluster load ITEMS                of one call: the sum; bytes read and written, and ms of processor time, since the start
 -- > maru-test-cluster warm CALLS               milliseconds a call of one item: first, median, least
 module Main (main) where
 
@@ -19,8 +21,10 @@ import Control.Monad
 import qualified Data.ByteString as Bytes
 import Data.List (isInfixOf, sort)
 import GHC.Clock (getMonotonicTimeNSec)
+import Lawful (broken)
 import Maru
 import Maru.Cluster
+import System.CPUTime (getCPUTime)
 import System.Environment (getArgs, getExecutablePath)
 import System.Exit (ExitCode (..))
 import System.IO
@@ -71,6 +75,11 @@ job arguments =
     ["straggler", items] -> do
       putStrLn "begun"
       print (sum (parMapOnWith defaultOptions {workers = Workers 2, window = Just 50000} (static straggling) () [1 .. read items]))
+    ["load", items] -> do
+      print (sum (parMapOnWith defaultOptions (static square) 1000 [1 .. read items]))
+      io <- lines <$> readFile "/proc/self/io"
+      cpu <- getCPUTime
+      print (sum [read n | line <- take 2 io, n <- drop 1 (words line)] :: Int, cpu `div` 1000000000)
     ["warm", calls] -> do
       took <- forM [1 .. read calls] $ \n -> do
         start <- getMonotonicTimeNSec
@@ -78,6 +87,11 @@ job arguments =
         end <- getMonotonicTimeNSec
         pure (fromIntegral (end - start) / 1000000 :: Double)
       print (take 1 took, sort took !! (length took `div` 2), minimum took)
+    "law" : cases : more -> do
+      failures <- broken (read cases)
+      mapM_ putStrLn failures
+      putStrLn (show (read cases - length failures) <> " cases hold")
+      unless (null more) (job more)
     ["child"] -> do
       itself <- getExecutablePath
       ended <- forkProcess (executeFile itself False ["lazy"] Nothing) >>= getProcessStatus True False

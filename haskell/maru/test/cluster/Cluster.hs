@@ -8,10 +8,11 @@ import qualified Law
 import qualified Laziness
 import qualified Ledgers
 import qualified Life
+import qualified Lines
 import Maru.Options (Backend (..))
 import qualified Rivals
 import qualified Strangers
 import Test.Tasty (TestTree, testGroup)
 
 tests :: TestTree
-tests = testGroup "cluster" (Ledgers.tests : Greetings.tests : Strangers.tests : map ($ Mpi) [Law.tests, Laziness.tests, Failures.tests, Life.tests, Rivals.tests])
+tests = testGroup "cluster" (Ledgers.tests : Greetings.tests : Strangers.tests : Lines.tests : map ($ Mpi) [Law.tests, Laziness.tests, Failures.tests, Life.tests, Rivals.tests])

@@ -14,6 +14,7 @@ import Data.List (sortOn)
 import qualified Data.Map.Strict as Map
 import Data.String (fromString)
 import qualified Data.Text as Text
+import qualified Data.Vector.Storable as Storable
 import Hedgehog
 import qualified Hedgehog.Gen as Gen
 import qualified Hedgehog.Range as Range
@@ -42,7 +43,8 @@ cases =
     Case "(Int, [Bool], Char)" short (\n -> (n, replicate n (odd n), 'x')) every,
     Case "Map Int String" short (\n -> Map.fromList [(k, show k) | k <- [1 .. n]]) every,
     Case "Text" short (`Text.replicate` "\955x") every,
-    Case "ByteString" short (`ByteString.replicate` 7) (("raw bytes", rawBytes) : every)
+    Case "ByteString" short (`ByteString.replicate` 7) (("raw bytes", rawBytes) : every),
+    Case "Storable.Vector Int" short (`Storable.generate` negate) [("storable", storable)]
   ]
   where
     int = Gen.int (Range.linear (-1000) 1000)

@@ -120,7 +120,7 @@ programs =
       { figureName = "Table 3, fig 17",
         figureTitle = "fib 1..40 on a unikernel, 10 virtual machines",
         figurePublished = Value "9.687 times as fast as one, against 4.56 with forkOS; at 2 cores +0.69 %." [],
-        figureHere = Without "Not measured: it takes two idle cores for a quarter of an hour. The command prints it on any machine.",
+        figureHere = Value "Two virtual CPUs beside other work (load 1 to 6, 2026-11-24), two rounds, interrupted there. Times as fast as one core, as 40 items and with the whole list for each of two workers: `Shm` 1.32 and 1.23, `Sockets` 1.26 and 1.19, ranks of MPICH 1.31 and 1.70, of Open MPI 1.28 and 1.44. Micro-VMs, emulated, fib of 1 to 30 on the same list: 0.02 and 0.06. Two rounds decide nothing." ["map/fib/2026-11-24-2cpu-loaded.json"],
         figureSixteen = Without "Not run there; the same command takes all cores of a machine.",
         figureSimulated = Value "As 40 items it is at most 2.62 times as fast, with any number of workers: the last item alone is 0.38 of all. So the published value is of something else." [],
         figureExperiments = ["map/fib"],
@@ -173,8 +173,8 @@ ours =
         figurePublished = Value "None: our own bar, 1.15 of the wall time." [],
         figureHere =
           Value
-            "Beside other work (load 5 on two virtual CPUs, 2026-11-23, `--quick`, three rounds of 120 programs): `Shm` 385 ms; four ranks 1.24 times that by MPICH 4.0.2 and 1.54 times by Open MPI 4.1.4 (undecided, the bar is likely to be missed). Beside much other work (load 20 to 30, 2026-11-23, one run of 240 programs), processor time from start to end: `Shm` 2.7 s, `Shm` with a function that travels 3.0, four ranks 3.3 (MPICH) and 3.8 (Open MPI). Workers are forked for each block: with blocks of 90 ms it was 4.3 and 5.0. On an idle machine it has not run."
-            [],
+            "Two virtual CPUs, 2026-11-24. Beside other work (load 3 to 10), 120 programs: `Shm` 183 ms; four ranks 1.66 times that by Open MPI 4.1.4 and 1.65 times by MPICH 4.0.2 (MISSED, 6 rounds). 400 programs: `Shm` 3.1 s; MPICH 0.83 times that (0.73 … 1.07: holds, 6 rounds), Open MPI 1.32 times (1.06 … 1.59: undecided after 26 rounds, interrupted there). Beside much other work (load 15 to 53): 120 programs 1.46 times (Open MPI: MISSED) and 0.61 times (MPICH), 400 programs 1.34 times (MISSED) and 0.75 times. Other work flatters four ranks: they get a larger share of the cores than two workers do. Processor time from start to end, launcher and all, 400 programs at a load of 25 to 74: 1.17 to 1.53 times that of `Shm` by MPICH (six rounds), 1.32 to 1.66 times by Open MPI (five). A rank forks workers for each block, and a block is planned by wall time: on a busy machine it has few items. On an idle machine it has not run."
+            ["map/cluster/2026-11-24-2cpu-load-6.json", "map/cluster/2026-11-24-2cpu-load-40.json"],
         figureSixteen = Without "Not run there; four ranks need four cores, which the command takes anywhere.",
         figureSimulated = Without "MPI's own progress is in no model.",
         figureExperiments = ["map/cluster"],
@@ -194,7 +194,7 @@ ours =
       { figureName = "",
         figureTitle = "a map on many hosts of 16 cores, one coordinator",
         figurePublished = Value "None." [],
-        figureHere = Value "One input of the simulation: an item and its result cost the coordinator 6.5 µs of its processor time. Two and three ranks of MPICH on two loaded virtual CPUs, 2026-11-23; the map itself was not run on hosts." [],
+        figureHere = Value "One input of the simulation: an item and its result cost the coordinator 6.5 µs of its processor time. Two and three ranks of MPICH on two loaded virtual CPUs, 2026-11-23; 64 hosts that are network namespaces of one machine (load 40, 2026-11-24), agents in them by a stand-in for `ssh`, four items each: 6.4 s from start to end, 93 ms of the coordinator's processor time, 626 kB read and written by it. Of 16 hosts 2.0 s, 32 ms, 176 kB. The map was not run between machines." [],
         figureSixteen = Without "One host is no cluster; `mpirun` or `MARU_HOSTS` on real ones is.",
         figureSimulated = Value "Use of all cores with items of 100 ms, ten a core: 67 % of 64 hosts, 61 % of 256, 40 % of 1024, 11 % of 4096; with sub-masters 49 % of 1024 ([sim.md](sim.md#map))." [],
         figureExperiments = [],

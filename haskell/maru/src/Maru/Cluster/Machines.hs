@@ -8,6 +8,7 @@ module Maru.Cluster.Machines
   ( Machines (..),
     askedMachines,
     describeMachines,
+    whyEmulated,
     Image,
     withImage,
     Machine,
@@ -36,6 +37,7 @@ import Data.Word (Word32)
 import Foreign.C (CInt, Errno (..), errnoToIOError)
 import GHC.IO.Exception (ioe_description)
 import Maru.Failure
+import Maru.Internal.Say (sayLine)
 import Maru.Native.Open (openExisting)
 import Maru.Native.Ranks (endWithin)
 import Maru.Native.Vm
@@ -115,7 +117,7 @@ withImage machines use = do
   drivers <- forM modules (\f -> File ("/" <> moduleFolder <> "/" <> baseName f) 0o100644 <$> Bytes.readFile f)
   let links = [File (guestLibraries <> "/" <> baseName f) 0o120777 (Char8.pack f) | f <- objects]
   slow <- whyEmulated
-  for_ slow (\why -> hPutStrLn stderr ("maru: VMs are emulated, which is many times slower: " <> why))
+  for_ slow (\why -> sayLine ("maru: VMs are emulated, which is many times slower: " <> why))
   bracket (memoryOf (archive (files <> links <> drivers))) (closeFd . fromIntegral) $ \fd ->
     use (Image kernel fd (maybe Kvm (const Tcg) slow))
 
@@ -274,7 +276,7 @@ startMachine machines image variables channel = do
     ended _ = pure ()
     hear said line = unless (null line) $ do
       loud <- atomicModifyIORef' said (\(first, loud) -> ((if null first then line else first, loud), loud))
-      when loud (hPutStrLn stderr line)
+      when loud (sayLine line)
 
 -- | The next line, or as much of it as is kept: a guest may write one without an end. What is no
 -- printable ASCII is a question mark: it is for a terminal.

@@ -35,8 +35,8 @@ import qualified Data.IntMap.Strict as IntMap
 import Maru.Cluster.Frame
 import Maru.Cluster.Serve (serve)
 import Maru.Failure (exceptionText)
+import Maru.Internal.Say (sayLine)
 import Maru.Native.Stream (newStreamPair)
-import System.IO (hPutStrLn, stderr)
 import System.IO.Unsafe (unsafePerformIO)
 import System.Posix.Process (getProcessID)
 import System.Posix.Types (ProcessID)
@@ -159,7 +159,7 @@ hear cluster peer =
       hangUp (peerWire peer)
       over <- readIORef (clusterOver cluster)
       items <- sum <$> traverse (`handleLoss` peer) (IntMap.elems handlers)
-      unless over . hPutStrLn stderr $
+      unless over . sayLine $
         "maru: " <> peerName peer <> " was lost" <> why <> (if items == 0 then "" else "; its " <> show items <> " items are evaluated again")
       peerEnd peer
 
@@ -176,7 +176,7 @@ watchPeers cluster = forever $ do
     silent <- atomicModifyIORef' (peerSilent peer) (\s -> (s + 1, s + 1))
     when (silent `elem` take 20 (iterate (* 2) 20)) $ do
       items <- sum <$> traverse (`handleItems` peer) (IntMap.elems handlers)
-      when (items > 0) . hPutStrLn stderr $
+      when (items > 0) . sayLine $
         "maru: " <> peerName peer <> " has been silent for " <> show silent <> " s; " <> show items <> " items wait for it"
     -- The thread that reads from it sees the end, and takes it for lost.
     when (Just silent == peerPatience peer) (hangUp (peerWire peer))

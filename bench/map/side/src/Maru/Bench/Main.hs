@@ -19,7 +19,7 @@ import Data.Maybe (fromMaybe)
 import Foreign.C (CInt (..))
 import Maru (Chunking (..), Options (..), Report (..), Workers (..), backendFromName, defaultOptions)
 import Maru.Bench.AutoFit (fitJson, readCells)
-import Maru.Bench.Far (far)
+import Maru.Bench.Far (FarWork (..), farWorks)
 import Maru.Bench.Mapper
 import Maru.Bench.Meter
 import Maru.Bench.Stm.Load
@@ -111,14 +111,17 @@ reportJson r =
 -- A workload by a function that travels -----------------------------------------------
 
 farCommand :: Mod CommandFields (IO Value)
-farCommand = command "far" (info (run <$> size <*> way) (progDesc "The workload similar by a function that travels: on all processes of the program"))
+farCommand = command "far" (info (run <$> work <*> way <*> size <*> grain <*> chunks) (progDesc "A workload by a function that travels: on all processes of the program"))
   where
-    size = argument auto (metavar "SIZE")
+    work = argument (named "workload" farName farWorks) (metavar "WORKLOAD")
     way = argument (maybeReader backendFromName) (metavar "BACKEND")
-    run n b = do
-      compared <- far n
+    size = argument auto (metavar "SIZE")
+    grain = option auto (long "grain" <> metavar "N" <> value 0)
+    chunks = option (Fixed <$> auto) (long "chunk" <> metavar "N" <> value Guided)
+    run w b n g c = do
+      mapped <- farPrepare w n g
       ready
-      ((checksum, look), meter) <- metered (compared defaultOptions {backend = b})
+      ((checksum, look), meter) <- metered (mapped defaultOptions {backend = b, chunking = c})
       seen <- look
       pure (object ["meter" .= meterJson meter, "checksum" .= checksum, "reports" .= [reportJson seen]])
 

@@ -8,6 +8,8 @@ module Maru.Bench.Work
     allWorks,
     workFromName,
     liveHeap,
+    fib,
+    wholeList,
   )
 where
 
