@@ -194,7 +194,7 @@ peersTables there kind rounds =
     outcome w
       | null samples = "-"
       | why : _ <- mapMaybe (at ["failed"]) samples = why
-      | any (`notElem` expected) (checksums w) = "not all there, and it says nothing"
+      | any (`notElem` expected) (checksums w) = "not all there, and its status is 0"
       | otherwise = "all"
       where
         samples = samplesOf rounds w
@@ -207,18 +207,19 @@ aheadTable :: [(Kind, Peer, Judged)] -> Table
 aheadTable judged =
   Table
     [(L, "what"), (R, "times"), (R, "95 % interval"), (L, "why")]
-    [ [claimText (judgedClaim j), fixed 3 (estimateMedian e), fixed 3 (estimateLow e) ++ " … " ++ fixed 3 (estimateHigh e), reason kind p]
+    [ [claimText (judgedClaim j), fixed 3 (estimateMedian e), fixed 3 (estimateLow e) ++ " … " ++ fixed 3 (estimateHigh e), reason kind p (claimSides (judgedClaim j))]
       | (kind, p, j) <- judged,
         Just e <- [judgedEstimate j],
         estimateMedian e < 1
     ]
 
-reason :: Kind -> Peer -> String
-reason kind p
-  | items `elem` ["ms1", "ms100", "skewed"] = if peerProcesses p then "forks as ours: what is left is noise and some ms of start" else "its threads are there at once; our workers are forked first, some ms"
-  | peerProcesses p = "it forks once for each worker, with a fixed part of the list: nothing is claimed, watched or given again"
+reason :: Kind -> Peer -> [String] -> String
+reason kind p compared
+  | items == "ms100" && "auto" `elem` compared = "the default measures the first item in the caller before it takes workers, and six items do not divide by what is left"
+  | peerProcesses p = "it forks once for each worker and starts at once: nothing is claimed, watched or given again, as ours does"
   | items == "results" = "results stay in the heap where they were made: nothing crosses"
   | items == "input" = "one heap: nothing is forked that has the input's page tables"
+  | items `elem` ["ms1", "ms100", "skewed"] = "its threads are there at once; our workers are forked first, some ms"
   | otherwise = "one heap: nothing is forked, and no result crosses"
   where
     items = kindName kind

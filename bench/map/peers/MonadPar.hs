@@ -11,7 +11,7 @@ import Foreign.C (CInt (..), CLLong (..), CLong (..), CString, withCString)
 import GHC.Clock (getMonotonicTimeNSec)
 import System.Environment (getArgs, lookupEnv)
 import System.IO
-import System.IO.Unsafe (unsafeDupablePerformIO)
+import System.IO.Unsafe (unsafePerformIO)
 
 foreign import ccall unsafe "peers_spin" c_spin :: CLong -> IO ()
 
@@ -29,13 +29,13 @@ main = do
       xs = [1 .. size]
       each f ys = runPar (parMap f ys)
       large = if kind == "input" then fst (B.unfoldrN (64 * 1048576) (\k -> Just (fromIntegral (k `mod` 251), k + 1)) (0 :: Int)) else B.empty
-      item i = unsafeDupablePerformIO $ do
+      item i = unsafePerformIO $ do
         if kind == "killed" && i == 20 then withCString mark c_dieOnce else pure ()
         c_spin (spun kind i)
         pure (i + 1)
       look i = sum [fromIntegral (B.index large (fromIntegral (c_place (fromIntegral i) k (64 * 1048576)))) | k <- [0 .. 15]] :: Int
       run = case kind of
-        "results" -> sum [B.length r + fromIntegral (B.head r) | r <- each (\i -> B.replicate (4 * 1048576) (fromIntegral i)) xs]
+        "results" -> sum [B.length r + fromIntegral (B.head r) | r <- each (B.replicate (4 * 1048576) . fromIntegral) xs]
         "input" -> sum (each look xs)
         "iterated" -> foldl' (\s k -> s + sum (each item [i + s `mod` 2 | i <- [k .. k + 7]])) 0 xs
         _ -> sum (each item xs)
