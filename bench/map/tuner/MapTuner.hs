@@ -21,10 +21,11 @@ import Maru.Cli.Group (outputOf, statusWithin)
 import Maru.Cli.Installed (commandPath, helperPath)
 import Maru.Cli.Output
 import Maru.Cli.Reaper (Reaper)
+import Maru.Cli.TuneRace (withScratch)
 import Maru.Control.Halving (Axis (..))
 import Maru.Control.Ratio
 import Maru.Control.Statistics
-import Maru.Control.Tune.Gc (Scope (..), axes)
+import Maru.Control.Tune.Gc (Objective (..), Scope (..), axes, cost, objectiveName, parseStatistics)
 import System.Directory (getTemporaryDirectory, removeDirectoryRecursive)
 import System.Environment (getEnvironment)
 import System.Exit (ExitCode (..))
@@ -41,13 +42,20 @@ tunerExperiment =
       experimentRun = run
     }
 
--- | Names, and what the measured process is told.
+-- | Names, and what the measured process is told: small, because the grid has hundreds of runs.
 programs :: [(String, [String])]
 programs =
-  [ ("build", ["map", "build", "parallel", "12"]),
-    ("kmeans", ["map", "kmeans", "parallel", "100000", "--grain", "4"]),
-    ("similar", ["map", "similar", "parallel", "160"])
+  [ ("build", ["map", "build", "parallel", "3"]),
+    ("kmeans", ["map", "kmeans", "parallel", "20000", "--grain", "4"]),
+    ("similar", ["map", "similar", "parallel", "40"])
   ]
+
+-- | Of what there shall be less. The grid's runs count both.
+sought :: [Objective]
+sought = [LeastTime, LeastWork]
+
+metricOf :: Objective -> Sample -> Maybe Double
+metricOf objective = if objective == LeastWork then number ["meter", "cpu_ns"] else wallNs
 
 -- | The axes that the grid has.
 gridAxes :: [String]
@@ -57,17 +65,16 @@ run :: Reaper -> Effort -> (String -> IO ()) -> IO Figures
 run reaper effort say = do
   program <- helperPath "maru-bench-map"
   cores <- getNumProcessors
-  found <- mapM (oneProgram reaper effort say program cores) programs
-  let claims = concatMap outcomeClaims found
-      judged = [judgeClaim rounds claim | (rounds, claim) <- claims]
+  found <- concat <$> mapM (oneProgram reaper effort say program cores) programs
+  let judged = [judgeClaim (outcomeRounds o) claim | o <- found, claim <- outcomeClaims o]
   pure
     Figures
       { figuresLine = claimsLine judged,
         figuresTables =
           [ ( "The best of the grid, what the tuner found, the program as it is: milliseconds, medians; runs of each search",
               Table
-                [(L, "program"), (L, "best of the grid"), (R, "ms"), (L, "tuner"), (R, "ms"), (R, "as it is, ms"), (R, "runs of the grid"), (R, "of the tuner")]
-                [ [outcomeName o, outcomeBest o, ms o "grid", outcomeTuned o, ms o "tuner", ms o "as it is", show (outcomeGridRuns o), show (outcomeTunerRuns o)]
+                [(L, "program"), (L, "of"), (L, "best of the grid"), (R, "ms"), (L, "tuner"), (R, "ms"), (R, "as it is, ms"), (R, "runs of the grid"), (R, "of the tuner")]
+                [ [outcomeName o, objectiveName (outcomeObjective o), outcomeBest o, ms o "grid", outcomeTuned o, ms o "tuner", ms o "as it is", show (outcomeGridRuns o), show (outcomeTunerRuns o)]
                   | o <- found
                 ]
             ),
@@ -77,10 +84,11 @@ run reaper effort say = do
         figuresData = object ["cores" .= cores, "programs" .= map outcomeJson found, "claims" .= map claimJson judged]
       }
   where
-    ms o side = maybe "-" (fixed 0 . (/ 1e6) . summaryMedian) (summaryOf wallNs (outcomeRounds o) (outcomeName o ++ ", " ++ side))
+    ms o side = maybe "-" (fixed 0 . (/ 1e6) . summaryMedian) (summaryOf (metricOf (outcomeObjective o)) (outcomeRounds o) side)
 
 data Outcome = Outcome
   { outcomeName :: !String,
+    outcomeObjective :: !Objective,
     outcomeBest :: !String,
     outcomeTuned :: !String,
     outcomeGridRuns :: !Int,
@@ -94,6 +102,7 @@ outcomeJson :: Outcome -> Value
 outcomeJson o =
   object
     [ "program" .= outcomeName o,
+      "objective" .= objectiveName (outcomeObjective o),
       "best" .= outcomeBest o,
       "tuned" .= outcomeTuned o,
       "grid" .= [object ["flags" .= flags, "ns" .= ns] | (flags, ns) <- outcomeGrid o],
@@ -101,46 +110,52 @@ outcomeJson o =
       "measured" .= roundsJson (outcomeRounds o)
     ]
 
-outcomeClaims :: Outcome -> [(Rounds, Claim)]
+outcomeClaims :: Outcome -> [Claim]
 outcomeClaims o =
-  [ (outcomeRounds o, nearness (outcomeName o)),
-    (outcomeRounds o, Claim (outcomeName o ++ ": runs of the tuner by those of the grid") [] (const [fromIntegral (outcomeTunerRuns o) / fromIntegral (outcomeGridRuns o)]) (AtMost 0.25))
+  [ nearness (outcomeName o) (outcomeObjective o),
+    -- Counted, not measured: all pairs are the same.
+    Claim (outcomeName o ++ ", " ++ objectiveName (outcomeObjective o) ++ ": runs of the tuner by those of the grid") [] (const (replicate fewestPairs (fromIntegral (outcomeTunerRuns o) / fromIntegral (outcomeGridRuns o)))) (AtMost 0.25)
   ]
 
-nearness :: String -> Claim
-nearness name = ratio (name ++ ": time with what the tuner found by that with the best of the grid") (AtMost 1.03) wallNs (name ++ ", tuner") (name ++ ", grid")
+nearness :: String -> Objective -> Claim
+nearness name objective = ratio (name ++ ", " ++ objectiveName objective ++ ": with what the tuner found by that with the best of the grid") (AtMost 1.03) (metricOf objective) "tuner" "grid"
 
--- | Every setting of the grid, the tuner, then new interleaved rounds of what they found.
-oneProgram :: Reaper -> Effort -> (String -> IO ()) -> FilePath -> Int -> (String, [String]) -> IO Outcome
+-- | Every setting of the grid; then for each objective the tuner, and new interleaved rounds of what they found.
+oneProgram :: Reaper -> Effort -> (String -> IO ()) -> FilePath -> Int -> (String, [String]) -> IO [Outcome]
 oneProgram reaper effort say program cores (name, arguments) = do
   gridded <- runRoundsBetween (gridRounds, gridRounds) effort (say . ((name ++ ", grid: ") ++)) measure [Side flags [words flags] | flags <- grid cores] (const [])
-  let ranked = sortOn snd [(flags, summaryMedian s) | flags <- grid cores, Just s <- [summaryOf wallNs gridded flags]]
-      best = maybe "" fst (safeHead ranked)
-  say (name ++ ": the tuner")
-  said <- tuned
-  let settings = fromMaybe "" (at ["data", "won"] said)
-      runs = maybe 0 round (number ["data", "runs"] said) :: Int
-  rounds <- runRounds effort (say . ((name ++ ": ") ++)) measure [Side (name ++ ", " ++ side) [words flags] | (side, flags) <- [("grid", best), ("tuner", settings), ("as it is", "")]] (const [nearness name])
-  pure (Outcome name best settings (length (grid cores) * gridRounds) runs [(flags, mapMaybe wallNs (samplesOf gridded flags)) | flags <- grid cores] said rounds)
+  mapM (oneObjective gridded) sought
   where
     gridRounds = 3
+    oneObjective gridded objective = do
+      let metric = metricOf objective
+          title = name ++ ", " ++ objectiveName objective
+          ranked = sortOn snd [(flags, summaryMedian s) | flags <- grid cores, Just s <- [summaryOf metric gridded flags]]
+          best = maybe "" fst (safeHead ranked)
+      say (title ++ ": the tuner")
+      said <- tuned objective
+      let settings = fromMaybe "" (at ["data", "won"] said)
+          runs = maybe 0 round (number ["data", "runs"] said) :: Int
+      rounds <- runRounds effort (say . ((title ++ ": ") ++)) measure [Side side [words flags] | (side, flags) <- [("grid", best), ("tuner", settings), ("as it is", "")]] (const [nearness name objective])
+      pure (Outcome name objective best settings (length (grid cores) * gridRounds) runs [(flags, mapMaybe metric (samplesOf gridded flags)) | flags <- grid cores] said rounds)
     safeHead xs = case xs of
       x : _ -> Just x
       [] -> Nothing
-    measure side = do
+    measure side = withScratch "maru-tuner" $ \file -> do
       let flags = concat (sideProcesses side)
       environment <- filter ((/= "GHCRTS") . fst) <$> getEnvironment
       begun <- getMonotonicTimeNSec
       status <- withFile "/dev/null" ReadWriteMode $ \none ->
-        statusWithin reaper 300 (proc "sh" command) {env = Just (("GHCRTS", unwords flags) : environment), std_in = UseHandle none, std_out = UseHandle none, std_err = UseHandle none}
+        statusWithin reaper 300 (proc "sh" command) {env = Just (("GHCRTS", unwords (flags ++ ["-t" ++ file, "--machine-readable"])) : environment), std_in = UseHandle none, std_out = UseHandle none, std_err = UseHandle none}
       ended <- getMonotonicTimeNSec
+      statistics <- readFile file >>= \text -> length text `seq` pure (parseStatistics text)
       case status of
-        Just ExitSuccess -> pure (object ["meter" .= object ["wall_ns" .= (ended - begun)]])
+        Just ExitSuccess -> pure (object ["meter" .= object ["wall_ns" .= (ended - begun), "cpu_ns" .= fmap (* 1e9) (cost LeastWork 0 statistics)]])
         _ -> problem internal ("measuring " ++ name ++ " with '" ++ unwords flags ++ "': it failed, or was not done in 300 s")
     command = ["-c", "echo go | \"$0\" \"$@\"", program] ++ arguments
-    tuned = bracket (getTemporaryDirectory >>= mkdtemp . (</> "maru-tuner-")) removeDirectoryRecursive $ \folder -> do
+    tuned objective = bracket (getTemporaryDirectory >>= mkdtemp . (</> "maru-tuner-")) removeDirectoryRecursive $ \folder -> do
       maru <- commandPath
-      (code, text, errors) <- outputOf reaper (proc maru (["tune", "gc", "--budget", "1h", "--only", commas gridAxes, "--json", "--out", folder </> "profile", "--", "sh"] ++ command)) {std_in = CreatePipe}
+      (code, text, errors) <- outputOf reaper (proc maru (["tune", "gc", "--budget", "1h", "--objective", objectiveName objective, "--only", commas gridAxes, "--json", "--out", folder </> "profile", "--", "sh"] ++ command)) {std_in = CreatePipe}
       case (code, decode (Lazy.pack text)) of
         (ExitSuccess, Just value) -> pure value
         _ -> problem internal ("maru tune gc failed: " ++ lastLine errors)

@@ -388,7 +388,7 @@ for what in gc io; do
 done
 status 64 "a time such as" maru tune gc --budget soon -- true
 status 64 "Missing: COMMAND" maru tune gc
-status 64 "objective is one of time, pause" maru tune gc --objective speed -- true
+status 64 "objective is one of time, cpu, pause" maru tune gc --objective speed -- true
 status 64 "unknown axis 'colour'" maru tune gc --only allocation,colour -- true
 printf '%s\n' 'import qualified Data.IntMap.Strict as M' 'main :: IO ()' \
   'main = print (M.size (foldr (\i -> M.insert (i * 7919 `mod` 100003) i) M.empty [1 .. 60000 :: Int]))' >"$work/Churn.hs"

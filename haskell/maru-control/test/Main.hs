@@ -97,6 +97,10 @@ race =
       testCase "a lead that one round contradicts is no gain" $
         verdict (rounds 4 (\i c -> Just (if c == 'b' && i /= 2 then 1 else 1.5)) (start 'a' "b"))
           @?= NoGain (Just ('b', 1.5)),
+      testCase "of two, one round of twelve does not hide a gain; of more it does" $ do
+        let cost i c = Just (if c == 'b' && i /= (2 :: Int) then 1 else 1.5)
+        verdict (rounds 12 cost (start 'a' "b")) @?= Gain 'b' 1.5
+        verdict (rounds 12 cost (start 'a' "bc")) @?= NoGain (Just ('b', 1.5)),
       testCase "a gain below the threshold is none" $
         verdict (rounds 5 (\_ c -> Just (if c == 'b' then 0.99 else 1)) (start 'a' "b"))
           @?= NoGain (Just ('b', 1 / 0.99)),

@@ -15,8 +15,8 @@ tuning =
     "tuning"
     [ testCase "within 3 % of the best of a grid, with a quarter of its runs" $ do
         let found = [(cost' surface (leader s) / best surface, runs) | surface <- [1 .. 100], let (s, runs) = play 1000 (noisy surface) (search grid)]
-        -- A grid that is measured three times a setting.
-        assertBool (show (maximum (map snd found))) (all ((<= 3 * size `div` 4) . snd) found)
+        -- A grid that is measured three times a setting; the program as it is and the last race of twelve rounds are runs, too.
+        assertBool (show (maximum (map snd found))) (all ((<= 3 * size `div` 4 - 25) . snd) found)
         assertBool (show (map fst found)) (length (filter ((<= 1.03) . fst) found) >= 95),
       testCase "without noise it is the best of each axis that does not depend on others" $ do
         let (s, _) = play 1000 (\_ c -> Just (sum [fromIntegral (length v) | v <- Map.elems c])) (search [Axis 'a' ["xxx", "x", "xx"], Axis 'b' ["yy", "y"], Axis 'c' ["z"]])
@@ -39,8 +39,8 @@ tuning =
         parseStatistics "prog\n [(\"GC_wall_seconds\", \"0.5\")\n ,(\"name\", \"x\")\n ]\n" @?= Map.singleton "GC_wall_seconds" 0.5
         parseStatistics "" @?= mempty,
       testCase "what an objective counts" $ do
-        let s = Map.fromList [("max_mem_in_use_bytes", 100), ("gen_0_max_pause_seconds", 0.2), ("gen_1_max_pause_seconds", 0.3), ("gen_1_wall_seconds", 9)]
-        map (\o -> cost o 2 s) objectives @?= [Just 2, Just 0.3, Just 100, Just 200]
+        let s = Map.fromList [("max_mem_in_use_bytes", 100), ("total_cpu_seconds", 3), ("gen_0_max_pause_seconds", 0.2), ("gen_1_max_pause_seconds", 0.3), ("gen_1_wall_seconds", 9)]
+        map (\o -> cost o 2 s) objectives @?= [Just 2, Just 3, Just 0.3, Just 100, Just 200]
         cost LeastMemory 2 mempty @?= Nothing,
       testCase "each flag has its own advice" $ do
         let busy = Map.fromList [("GC_wall_seconds", 1), ("total_wall_seconds", 2)]

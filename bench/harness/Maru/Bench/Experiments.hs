@@ -32,6 +32,7 @@ import MapCurves (curvesExperiment)
 import MapDispatch (dispatchExperiment)
 import MapFib (fibExperiment)
 import MapHeap (heapExperiment)
+import MapPeers (peersExperiment)
 import MapPrograms (programsMapExperiment)
 import MapSeedlog (seedlogExperiment)
 import MapStm (stmExperiment)
@@ -43,7 +44,7 @@ import WaitHandover (handoverExperiment)
 experiments :: [Experiment]
 experiments =
   concat
-    [ [curvesExperiment, dispatchExperiment, callsExperiment, clusterExperiment, heapExperiment, channelExperiment, transportExperiment, backendsExperiment, autoExperiment, programsMapExperiment, seedlogExperiment, fibExperiment, stmExperiment, tunerExperiment],
+    [ [curvesExperiment, dispatchExperiment, callsExperiment, clusterExperiment, heapExperiment, channelExperiment, transportExperiment, backendsExperiment, autoExperiment, peersExperiment, programsMapExperiment, seedlogExperiment, fibExperiment, stmExperiment, tunerExperiment],
       [crowdExperiment, mwrlExperiment, overlayExperiment],
       profileExperiments,
       programsExperiments,

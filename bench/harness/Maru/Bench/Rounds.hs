@@ -15,6 +15,7 @@ module Maru.Bench.Rounds
     shareOfTime,
     unlessMeasured,
     runRoundsOfEach,
+    runRoundsOfEachWithin,
     rotated,
 
     -- * Looking
@@ -102,13 +103,20 @@ runRoundsUntil limit between effort say measure sides claims = do
 -- | 'runRounds' of several things in turn, with what the lines of progress call them. None is begun
 -- after one that was interrupted.
 runRoundsOfEach :: Effort -> (String -> IO ()) -> (Side -> IO Sample) -> [(String, [Side], Rounds -> [Claim])] -> IO [Rounds]
-runRoundsOfEach effort say measure things = do
+runRoundsOfEach = roundsOfEach Nothing
+
+-- | The same; of each thing no round beyond 'fewestPairs' begins after so many seconds.
+runRoundsOfEachWithin :: Int -> Effort -> (String -> IO ()) -> (Side -> IO Sample) -> [(String, [Side], Rounds -> [Claim])] -> IO [Rounds]
+runRoundsOfEachWithin = roundsOfEach . Just
+
+roundsOfEach :: Maybe Int -> Effort -> (String -> IO ()) -> (Side -> IO Sample) -> [(String, [Side], Rounds -> [Claim])] -> IO [Rounds]
+roundsOfEach limit effort say measure things = do
   (found, cut) <- inTurn things
   found <$ unlessMeasured found cut
   where
     inTurn [] = pure ([], Nothing)
     inTurn ((name, sides, claims) : rest) = do
-      (rounds, cut) <- roundsUntil Nothing (fewestPairs, mostPairs) effort (say . ((name ++ ": ") ++)) measure sides claims
+      (rounds, cut) <- roundsUntil limit (fewestPairs, mostPairs) effort (say . ((name ++ ": ") ++)) measure sides claims
       first (rounds :) <$> maybe (inTurn rest) (\e -> pure (map (const (Rounds [])) rest, Just e)) cut
 
 -- | Nothing is written about nothing: it might be written over something.

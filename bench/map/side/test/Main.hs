@@ -31,7 +31,7 @@ main = defaultMain (testGroup "maru-bench" [workloads, partition, corpora, cross
 
 -- | Small sizes: what is tested is that everybody computes the same.
 sizes :: [(String, Int, Int)]
-sizes = [("fib", 15, 0), ("fibs", 3, 12), ("sumeuler", 100, 7), ("blackscholes", 1000, 30), ("nbody", 30, 0), ("queens", 5, 0), ("sudoku", 3, 0), ("matmult", 25, 0), ("minimax", 3, 4), ("kmeans", 300, 2), ("build", 2, 0), ("similar", 6, 0), ("ints", 3, 0), ("grain", 20, 50), ("trivial", 100, 0)]
+sizes = [("fib", 15, 0), ("fibs", 3, 12), ("sumeuler", 100, 7), ("blackscholes", 1000, 30), ("nbody", 30, 0), ("queens", 5, 0), ("sudoku", 3, 0), ("matmult", 25, 0), ("minimax", 3, 4), ("kmeans", 300, 2), ("build", 2, 0), ("similar", 6, 0), ("ints", 3, 0), ("grain", 20, 50), ("trivial", 100, 0), ("peers-us10", 50, 0), ("peers-skewed", 3, 0), ("peers-results", 2, 0), ("peers-input", 5, 0), ("peers-iterated", 3, 0)]
 
 workloads :: TestTree
 workloads =

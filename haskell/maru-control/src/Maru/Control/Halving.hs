@@ -4,7 +4,8 @@
 -- successively (Jamieson and Talwalkar, AISTATS 2016): all are measured once, the better half of
 -- them twice more, and so on, until one is left. What is compared was measured in the same rounds,
 -- in turn, so a machine that becomes slower during the search slows all of it. After the last axis
--- the search begins again at the first, until nothing changes, or each axis had its turn three times.
+-- the search begins again at the first, until nothing changes, or each axis had its turn twice. The
+-- second time an axis has the three values that did best the first time.
 --
 -- The caller measures: 'proposal' says what, 'record' takes what it found. Less is better. The
 -- search only proposes: whether the best setting beats the present one is decided by a race of
@@ -147,7 +148,12 @@ onto s = case break open (searchLeft s) of
     | any open (searchAll s) -> onto s {searchLeft = searchAll s}
     | otherwise -> s {searchLeft = [], searchField = []}
   where
-    open axis = turns axis < 3 && Map.lookup (axisName axis) (searchSettled s) /= Just (Map.delete (axisName axis) (searchLeader s))
+    open axis = turns axis < 2 && Map.lookup (axisName axis) (searchSettled s) /= Just (Map.delete (axisName axis) (searchLeader s))
     turns axis = length (filter ((== axisName axis) . heatAxis) (searchDone s))
     -- What leads now is the first: of two that are equal it stays.
-    field axis = searchLeader s : [c | v <- axisValues axis, let c = Map.insert (axisName axis) v (searchLeader s), c /= searchLeader s]
+    field axis = searchLeader s : [c | v <- promising axis, let c = Map.insert (axisName axis) v (searchLeader s), c /= searchLeader s]
+    promising axis = case [heatFound heat | heat <- searchDone s, heatAxis heat == axisName axis] of
+      found : _ -> take 3 (mapMaybe (Map.lookup (axisName axis) . fst) (sortOn standing (Map.toList found)))
+      [] -> axisValues axis
+    -- What stayed longer was better; of these, by what it took.
+    standing (_, costs) = (negate (length costs), median <$> nonEmpty costs)

@@ -3,8 +3,9 @@
 --
 -- A setting is dropped as soon as its best run is slower than the leader's
 -- worst one. The verdict is a gain only if the leader beats the baseline by
--- more than 'worthwhile' /and/ in every round that both ran. Noise does not become a
--- recommendation.
+-- more than 'worthwhile' /and/ surely: in every round that both ran; of two alone also by the whole
+-- 95 % interval of their ratios ("Maru.Control.Ratio"). Noise does not become a recommendation, and one
+-- disturbed round does not hide a gain. The best of many is not judged by its interval: it was chosen.
 module Maru.Control.Race
   ( Race,
     raceBaseline,
@@ -26,6 +27,7 @@ import qualified Data.List.NonEmpty as NonEmpty
 import Data.Map.Strict (Map)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (mapMaybe)
+import Maru.Control.Ratio (Estimate (..), estimate, fewestPairs)
 import Maru.Control.Statistics (median)
 
 -- | A race under way.
@@ -109,13 +111,15 @@ verdict race
 standing :: Ord c => Race c -> Verdict c
 standing race = case (Map.lookup (raceBaseline race) (raceTimes race), rivals) of
   (Just base, (c, own) : _)
-    | ratio >= worthwhile && enough && everyRound -> Gain c ratio
+    | ratio >= worthwhile && enough && (everyRound || surely) -> Gain c ratio
     | otherwise -> NoGain (Just (c, ratio))
     where
       ratio = median base / median own
       enough = min (length base) (length own) >= fewestRounds
       -- Oldest first: one that has left the race lacks the last rounds.
-      everyRound = and (NonEmpty.zipWith (>) (NonEmpty.reverse base) (NonEmpty.reverse own))
+      ratios = NonEmpty.zipWith (/) (NonEmpty.reverse base) (NonEmpty.reverse own)
+      everyRound = all (> 1) ratios
+      surely = Map.size (raceTimes race) == 2 && NonEmpty.length ratios >= fewestPairs && estimateLow (estimate ratios) > 1
   _ -> NoGain Nothing
   where
     rivals = filter ((/= raceBaseline race) . fst) (standings race)

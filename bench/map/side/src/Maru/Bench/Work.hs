@@ -19,6 +19,7 @@ import Data.List (find, foldl')
 import qualified Data.Map.Strict as Map
 import qualified Data.Vector as V
 import qualified Data.Vector.Unboxed as VU
+import Maru.Bench.Items (items)
 import Maru.Bench.Java (corpusAsked)
 import Maru.Bench.Mapper (Mapper (..), Shared (..))
 import Maru.Bench.Meter (collectedNs, nowNs)
@@ -40,6 +41,7 @@ allWorks =
     Work "calls" "SIZE maps in a row, each of GRAIN additions" calls
   ]
     ++ programs
+    ++ items
 
 workFromName :: String -> Maybe Work
 workFromName name = find ((== name) . workName) allWorks
@@ -58,8 +60,8 @@ listWork xs cost f summary = do
 
 -- | Each call's function captures what the one before it came to.
 calls :: Int -> Int -> IO Prepared
-calls n items = pure . Prepared [] Nothing $ \m -> do
-  total <- evaluate (mapsOver m () (\shared -> foldl' (\sum' k -> sum' + sum (mapShared shared (\() i -> i + sum' `rem` 2) [k .. k + items - 1])) 0 [1 .. n]))
+calls n count = pure . Prepared [] Nothing $ \m -> do
+  total <- evaluate (mapsOver m () (\shared -> foldl' (\sum' k -> sum' + sum (mapShared shared (\() i -> i + sum' `rem` 2) [k .. k + count - 1])) 0 [1 .. n]))
   (,) total <$> nowNs
 
 fib :: Int -> Integer
