@@ -1,16 +1,13 @@
 /* folder.c: checkpoints in a folder (keep.h).
  *
  * NUMBER-NODE.image are the images: the file of checkpoint.h, and behind it the pages that it names
- * by slots, in their order.  `checkpoint` names the last whole checkpoint: its number,
- * how many nodes, how much of the input was read, each image's length and sum, the lines that nodes
- * had begun, and its own sum.  That file is written aside and renamed, when all it names is on the
- * disk.  So whatever moment the host dies at, it names whole images. Those of older checkpoints are
- * removed afterwards.
+ * by slots, in their order.  `checkpoint` names the last whole checkpoint: its number, how many
+ * nodes, how much of the input was read, each image's length and sum, the lines that nodes had
+ * begun, and its own sum.  It is written aside and renamed when all it names is on the disk, so it
+ * names whole images whatever moment the host dies at.  Older ones are removed afterwards.
  *
  * One job has the folder at a time: `lock` is locked by the launcher and by the process that
- * copies. Images are memory and registers of the next process. So the folder has to be the user's
- * own.
- */
+ * copies.  Images become memory and registers, so the folder has to be the user's own. */
 #define _GNU_SOURCE
 #include "keep.h"
 
