@@ -3,6 +3,9 @@
  * Everything is read relative to a root, so a folder of small files can stand
  * for any machine.  What is missing is replaced by the flattest assumption (one
  * socket, one node, a core per CPU) and noted in `degraded`.
+ *
+ * Over 500 lines: the kernel tells of a machine in a dozen files of as many forms, and each has one
+ * short function here.
  */
 #define _GNU_SOURCE
 #include "topology.h"
