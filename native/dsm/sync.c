@@ -117,6 +117,14 @@ void mr_tell_manager(struct mr_core *core, enum mr_op op, uint32_t id, int64_t a
   mr_dispatch(core, manager);
 }
 
+/* What others wrote is known up to that time, and a stretch of use ends. */
+static int acquire(struct mr_core *core, const uint64_t *time) {
+  if (mr_acquire(core, time) < 0)
+    return -ECANCELED;
+  mr_habits_part(core->habits);
+  return 0;
+}
+
 /* Goes on if both nodes are at the barrier. */
 static void meet(struct mr_core *core) {
   const struct pending *pending = &core->pending;
@@ -125,9 +133,8 @@ static void meet(struct mr_core *core) {
       !meeting->heard || meeting->id != pending->id)
     return;
   meeting->heard = false;
-  if (mr_acquire(core, meeting->time) < 0)
+  if (acquire(core, meeting->time) < 0)
     return;
-  mr_habits_part(core->habits);
   next_stage(core, core->config.me == 0);
 }
 
@@ -288,10 +295,8 @@ static int accept_grant(struct mr_core *core, uint16_t from, enum mr_op op, uint
     return signalled(core, id);
   if (pending->phase != ASKING || !answered(op) || pending->op != op || pending->id != id)
     return mr_fail(core, -EPROTO, "a grant that was not asked for, of object", id);
-  if (acquires(op) && mr_acquire(core, time) < 0)
+  if (acquires(op) && acquire(core, time) < 0)
     return -ECANCELED;
-  if (acquires(op))
-    mr_habits_part(core->habits);
   if (takes(op) && (result = take_lock(core, from, result)) < 0)
     return -ECANCELED;
   next_stage(core, result);

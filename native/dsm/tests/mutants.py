@@ -300,7 +300,7 @@ MUTANTS = [
     ("a batch is in the order of wishes", "wanted.c", "while (i > 0 && comes_before(core, page, core->wanted[i - 1]))", "while (false)"),
     ("what came in vain comes again", "habits.c", "  habit->proofs = 0;\n", ""),
     ("what follows need not be expected first", "habits.c", "  if (habit->proofs > 0)\n    return true;", "  return true;"),
-    ("no stretch ends", "sync.c", "    mr_habits_part(core->habits);\n", "    ;\n"),
+    ("no stretch ends", "sync.c", "  mr_habits_part(core->habits);\n", ""),
     ("nobody looks after a page that is trusted", "habits.c", "  if (habit->proofs % LOOKED_AFTER != 0) {", "  if (true) {"),
     ("nobody is trusted", "habits.c", "if (habit->proofs % LOOKED_AFTER != 0)", "if (false)"),
     ("a use that was expected proves nothing", "habits.c", "habit->brought || habit->expected == habits->stretch", "habit->brought"),
