@@ -321,13 +321,16 @@ void mr_hear_progress(struct mr_core *core);
 void mr_spread_news(struct mr_core *core);
 void mr_send_news(struct mr_core *core, uint16_t to, enum mr_message_type type);
 
+/* ---- acquire.c ------------------------------------------------------------------- */
+
+/* Everything that happened before `time` has happened before what this node
+ * does from now on. */
+int mr_acquire(struct mr_core *core, const uint64_t *time);
+
 /* ---- sync.c ---------------------------------------------------------------------- */
 
 /* What the program's thread waits for is done. */
 void mr_finish(struct mr_core *core, int64_t result);
-/* Everything that happened before `time` has happened before what this node
- * does from now on. */
-int mr_acquire(struct mr_core *core, const uint64_t *time);
 int mr_on_news(struct mr_core *core, const struct mr_header *header, struct mr_reader *reader);
 /* Every home has this node's changes: others may hear of them. */
 void mr_flushed(struct mr_core *core);

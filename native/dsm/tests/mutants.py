@@ -18,7 +18,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.append(str(HERE.parents[1] / "tests"))
 from own_group import outcome  # noqa: E402
 
-SOURCES = ["core.c", "deadlock.c", "effects.c", "fetch.c", "habits.c", "history.c", "pages.c", "progress.c", "races.c", "save.c", "shown.c", "sync.c", "wanted.c", "manager.c", "intervals.c", "locks.c", "message.c", "diff.c"]
+SOURCES = ["acquire.c", "core.c", "deadlock.c", "effects.c", "fetch.c", "habits.c", "history.c", "pages.c", "progress.c", "races.c", "save.c", "shown.c", "sync.c", "wanted.c", "manager.c", "intervals.c", "locks.c", "message.c", "diff.c"]
 # The quickest first; the first finding ends a mutant.
 TESTS = {"manager_steps": "1", "core_litmus": "300", "core_edges": "50", "core_deadlock": "1", "core_habits": "1", "core_homes": "1", "core_ways": "1", "core_random": "30000", "history_steps": "1", "races_steps": "1", "diff_pages": "300"}
 # Where a source has a test of its own, that is the quickest to find.
@@ -58,7 +58,7 @@ MUTANTS = [
     ("a lock that is kept is asked for", "sync.c", "!takes(op) || !mr_lock_retake(core, id)", "true"),
     ("who holds a lock may take it again", "sync.c", "(op == MR_LOCK && held) || ", ""),
     ("nobody is the last at a barrier", "manager.c", "node == s->request->from);", "0);"),
-    ("two nodes that meet hear nothing of each other's writes", "sync.c", "  if (mr_acquire(core, meeting->time) < 0)\n    return;\n", ""),
+    ("two nodes that meet hear nothing of each other's writes", "sync.c", "  if (acquire(core, meeting->time) < 0)\n    return;\n", ""),
     ("a node that came once counts at the next barrier, too", "sync.c", "  meeting->heard = false;\n", ""),
     ("two nodes meet at different barriers", "sync.c", " || meeting->id != pending->id", ""),
     ("who waits for the other of two is forgotten by its image", "save.c", "core->meeting = (struct meeting){.heard = true, .id = other->id};", ";"),
@@ -119,12 +119,12 @@ MUTANTS = [
      "p->flying = p->twin = false;", "p->flying = false;"),
     ("a release leaves no trace at the manager", "sync.c",
      "    mr_time_join(mr_manager_time(d->core->manager, d->slot), d->released, d->core->config.nodes);", "    ;"),
-    ("the newest interval is not acquired", "sync.c",
+    ("the newest interval is not acquired", "acquire.c",
      "number <= time[q]; number++) {\n      const struct mr_interval *interval = mr_intervals_at",
      "number < time[q]; number++) {\n      const struct mr_interval *interval = mr_intervals_at"),
-    ("an acquisition is not remembered", "sync.c",
+    ("an acquisition is not remembered", "acquire.c",
      "  mr_time_join(core->time, time, core->config.nodes);\n  return 0;", "  return 0;"),
-    ("an acquisition counts without its notices", "sync.c",
+    ("an acquisition counts without its notices", "acquire.c",
      "        mr_invalidate(core, &interval->notices[i]);", "        ;"),
     ("write notices are left out", "progress.c",
      "core->floor[q]) + 1;", "core->floor[q]) + 2;"),
@@ -272,7 +272,7 @@ MUTANTS = [
      "p->version + 1 != notice->version", "p->version + 1 > notice->version"),
     ("a diff comes with a notice and says nothing of bytes", "pages.c", " || !core->diff.masked", ""),
     ("an interval bears the diffs of the one before", "pages.c", "  core->carried.length = 0;\n", ""),
-    ("a diff stays with the first notice", "sync.c", "    diff += interval->notices[i].length;\n", ""),
+    ("a diff stays with the first notice", "acquire.c", "    diff += interval->notices[i].length;\n", ""),
     ("a diff goes without masks", "pages.c",
      "  if (!core->diff.masked)\n    mr_diff_mask(&core->diff, twin_of(core, page));\n  uint8_t *room", "  uint8_t *room"),
     ("one way counts for all who ask", "fetch.c", "  struct way *way = &core->ways[to];", "  struct way *way = &core->ways[0];"),
