@@ -6,7 +6,7 @@
 -- > maru-test-cluster sum ITEMS MICROSECONDS   the sum, after so long an item
 -- > maru-test-cluster failing [law ...]        which item threw what; then that
 -- > maru-test-cluster lazy                     of a list without end
--- > maru-test-cluster killing N                item 5 kills its worker, always; the policy is Retry 1
+-- > maru-test-cluster killing N                item 5 kills its worker, always; by Retry 1 and by Fail
 -- > maru-test-cluster child                    itself again, as a child: lazy
 -- > maru-test-cluster straggler ITEMS          four items take 2 s, the others 1 ms; two workers
 -- > maru-test-cluster big ITEMS BYTES          the length of so many results of so many bytes
@@ -73,6 +73,8 @@ job arguments =
       let xs = parMapOnWith defaultOptions {policy = Retry 1} (static deadly) () [0 .. 9]
       got <- mapM (try . evaluate) xs
       print [either (negate . lostIndex) id g | g <- got]
+      whole <- try (evaluate (sum (parMapOnWith defaultOptions {policy = Fail} (static deadly) () [0 .. 9])))
+      print (either (negate . lostIndex) id whole)
     ["straggler", items] -> do
       putStrLn "begun"
       print (sum (parMapOnWith defaultOptions {workers = Workers 2, window = Just 50000} (static straggling) () [1 .. read items]))

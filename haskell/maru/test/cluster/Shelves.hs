@@ -57,7 +57,7 @@ tests =
         child <- forkProcess $ do
           _ <- fdRead from 1
           exitImmediately (if look shelf 0 == "later" then ExitSuccess else ExitFailure 1)
-        _ <- shelve shelf ("later")
+        _ <- shelve shelf "later"
         _ <- fdWrite to "!"
         status <- getProcessStatus True False child
         status @?= Just (Process.Exited ExitSuccess)

@@ -22,6 +22,7 @@ import qualified Maru.Backend.Shm as Shm
 import Maru.Cluster.Call (startCall)
 import Maru.Cluster.Peers
 import Maru.Cluster.Remote
+import Maru.Cluster.Serve (serveWith)
 import Maru.Codec
 import Maru.Failure
 import Maru.Internal.Engine
@@ -63,7 +64,8 @@ peers :: MVar Cluster
 peers = unsafePerformIO $ do
   cluster <- newCluster ByLauncher
   addOurselves cluster 0 False 2
-  addOurselves cluster 1 False 2
+  -- Its shelf is soon full: then other workers take later items.
+  addServing cluster 1 False 2 (serveWith 262144 True 2)
   newMVar cluster
 {-# NOINLINE peers #-}
 

@@ -8,6 +8,7 @@
 -- forked, or where two of them could not evaluate an item.
 module Maru.Cluster.Serve
   ( serve,
+    serveWith,
     Block (..),
   )
 where
@@ -54,10 +55,15 @@ instance Binary Block where
   put (Block n ns s l c notes) = put (n, ns, s, l, c, notes)
   get = (\(n, ns, s, l, c, notes) -> Block n ns s l c notes) <$> get
 
--- | @serve alike workers wire@: until the other side hangs up ('False') or says that the program is
--- over ('True'). Then nothing is left of any call. It beats every 5 s, whatever its items take.
+-- | @serve alike workers wire@, see 'serveWith'.
 serve :: Bool -> Int -> Wire -> IO Bool
-serve alike own wire = do
+serve = serveWith (64 * 1024 * 1024 * 1024)
+
+-- | @serveWith shelf alike workers wire@: until the other side hangs up ('False') or says that the program is
+-- over ('True'). Then nothing is left of any call. It beats every 5 s, whatever its items take.
+-- The shelf is address space for items of a call, in bytes; its memory is what they take.
+serveWith :: Int -> Bool -> Int -> Wire -> IO Bool
+serveWith shelf alike own wire = do
   calls <- newIORef IntMap.empty
   beats <- forkIO (forever (threadDelay 5000000 >> sendFrame wire (Frame Beats 0 0 mempty)))
   -- Not waited for: the other side may not read.
@@ -67,7 +73,7 @@ serve alike own wire = do
       nextFrame wire >>= \case
         Nothing -> pure False
         Just (Frame Leaves _ _ _) -> pure True
-        Just frame -> obey alike own wire calls frame >> loop calls
+        Just frame -> obey shelf alike own wire calls frame >> loop calls
 
 -- | Of a call: each with its index.
 type Items = [(Int, Bytes.ByteString)]
@@ -87,10 +93,10 @@ endCall s = do
   -- Not waited for: it may be sending, and the other side not read.
   void (forkIO (serviceEnd s))
 
-obey :: Bool -> Int -> Wire -> IORef (IntMap Service) -> Frame -> IO ()
-obey alike own wire calls (Frame kind number _ body) = case kind of
+obey :: Int -> Bool -> Int -> Wire -> IORef (IntMap Service) -> Frame -> IO ()
+obey shelf alike own wire calls (Frame kind number _ body) = case kind of
   Begins -> do
-    service <- begin alike own wire number (Binary.decode (Lazy.fromStrict body))
+    service <- begin shelf alike own wire number (Binary.decode (Lazy.fromStrict body))
     modifyIORef' calls (IntMap.insert number service)
   Items -> do
     known <- readIORef calls
@@ -103,12 +109,12 @@ obey alike own wire calls (Frame kind number _ body) = case kind of
     writeIORef calls (IntMap.delete number known)
   _ -> pure ()
 
-begin :: Bool -> Int -> Wire -> Int -> Call -> IO Service
-begin alike own wire number call = do
+begin :: Int -> Bool -> Int -> Wire -> Int -> Call -> IO Service
+begin shelf alike own wire number call = do
   blocks <- newTQueueIO
   run <- newMVar (Just (pure ()))
   found <- resolve (callKey call)
-  let peer = Peer alike wire number options run
+  let peer = Peer alike shelf wire number options run
   worker <- forkIO $ case found of
     Nothing -> sendException peer Fails 0 (toException (Unavailable "a function" "it is not in this program's table of static pointers" "link the same program for every host"))
     Just function -> perform peer blocks (function :: Remote Any Any Any) (callEnvironment call)
@@ -126,6 +132,7 @@ begin alike own wire number call = do
 -- | Of one call.
 data Peer = Peer
   { peerAlike :: !Bool,
+    peerShelf :: !Int,
     peerWire :: !Wire,
     peerCall :: !Int,
     peerOptions :: !Options,
@@ -174,22 +181,27 @@ data Batch = Batch !Int !(IORef Int) !Word64
 -- | One run of the local map, from that block on, until the call ends or the shelf is full. What
 -- found no room then, when all else is done.
 runFor :: Peer -> TQueue Items -> Work b -> Items -> IO (Maybe Items)
-runFor peer blocks work block = withRun `catch` \e -> do
-  -- What ends the list ends the call. It may have ended before.
-  current <- readMVar (peerRun peer)
-  Nothing <$ for_ current (\_ -> sendException peer Fails 0 (e :: SomeException))
+runFor peer blocks work block = ending id . bracket (newShelf (peerShelf peer)) freeShelf $ \shelf -> do
+  desk <- Desk shelf <$> newIORef IntMap.empty <*> newTVarIO (0, True) <*> newIORef 0 <*> newIORef (noReport Shm)
+  bracket (beginRun peer work desk) (traverse_ (endRun peer desk)) $
+    maybe (pure Nothing) $ \begun -> do
+      left <- newEmptyMVar
+      bracket (forkIO (intake desk left)) killThread $ \_ -> do
+        items <- takeMVar (begunList begun)
+        ended <- try (traverse_ (handOver peer work desk (begunReport begun)) items)
+        known <- readIORef (deskItems desk)
+        ending (renumber (indexIn known)) (either (throwIO :: SomeException -> IO ()) pure ended >> takeMVar left >>= either throwIO pure)
   where
-    withRun = bracket (newShelf shelfBytes) freeShelf $ \shelf -> do
-      desk <- Desk shelf <$> newIORef IntMap.empty <*> newTVarIO (0, True) <*> newIORef 0 <*> newIORef (noReport Shm)
-      bracket (beginRun peer work desk) (traverse_ (endRun peer desk)) $ maybe (pure Nothing) $ \begun -> do
-        left <- newEmptyMVar
-        bracket (forkIO (takeIn peer blocks desk block >>= putMVar left)) killThread $ \_ -> do
-          takeMVar (begunList begun) >>= traverse_ (handOver peer work desk (begunReport begun))
-          takeMVar left
+    intake desk left = try (takeIn peer blocks desk block) >>= \rest -> closeDesk desk >> putMVar left (rest :: Either SomeException (Maybe Items))
+    -- What ends the list ends the call. It may have ended before.
+    ending indexed act =
+      act `catch` \e -> do
+        current <- readMVar (peerRun peer)
+        Nothing <$ for_ current (\_ -> sendException peer Fails 0 (indexed e))
 
--- | Address space for items. Its memory is what they take.
-shelfBytes :: Int
-shelfBytes = 64 * 1024 * 1024 * 1024
+-- | An item's index in the call, by its number on the shelf.
+indexIn :: IntMap (Int, Batch) -> Int -> Int
+indexIn known n = maybe n fst (IntMap.lookup n known)
 
 -- | A 'Running' whose list is taken out, to be consumed: what holds its beginning holds all of it.
 data Begun b = Begun
@@ -238,7 +250,7 @@ takeIn peer blocks desk = go
       case rest of
         [] -> atomically (readTQueue blocks) >>= go
         ((i, _) : others) | first + n == 0 -> sendException peer Threw i (toException (Unavailable ("item " <> show i) "it is larger than the shared memory that can be had" "look at `ulimit -v`")) >> go others
-        _ -> Just rest <$ closeDesk desk
+        _ -> pure (Just rest)
     fitting block = length <$> whileM (shelve (deskShelf desk) . snd) block
     whileM _ [] = pure []
     whileM holds (x : xs) = do
@@ -250,7 +262,7 @@ takeIn peer blocks desk = go
 handOver :: Peer -> Work b -> Desk -> IO Report -> Outcome (Crossing b) -> IO ()
 handOver peer (Work _ codec) desk look' (Outcome n _ result) = do
   known <- readIORef (deskItems desk)
-  let global i = maybe i fst (IntMap.lookup i known)
+  let global = indexIn known
   crossed <- either (pure . Left) (try . evaluate . Lazy.toStrict . encode codec) result
   takeOff (deskShelf desk) n
   atomicModifyIORef' (deskItems desk) (\now -> (IntMap.delete n now, ()))

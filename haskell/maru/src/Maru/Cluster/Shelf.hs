@@ -84,12 +84,14 @@ freeShelf shelf = modifyMVar_ (shelfBooks shelf) $ \books -> do
 -- | The next item. 'False': there is no room for it. The owner's call.
 shelve :: Shelf -> Bytes.ByteString -> IO Bool
 shelve shelf bytes = modifyMVar (shelfBooks shelf) $ \books -> case books of
-  Just b | to b <= itemsSize, 8 * (booksNext b + 1) <= placesSize -> do
-    let at = booksUsed b
-    pokeByteOff items at (fromIntegral (Bytes.length bytes) :: Word64)
-    Unsafe.unsafeUseAsCStringLen bytes $ \(from, n) -> copyBytes (items `plusPtr` (at + 8)) (castPtr from) n
-    pokeByteOff places (8 * booksNext b) (fromIntegral at :: Word64)
-    pure (Just (held b (at, to b)), True)
+  Just b
+    | to b <= itemsSize,
+      8 * (booksNext b + 1) <= placesSize -> do
+      let at = booksUsed b
+      pokeByteOff items at (fromIntegral (Bytes.length bytes) :: Word64)
+      Unsafe.unsafeUseAsCStringLen bytes $ \(from, n) -> copyBytes (items `plusPtr` (at + 8)) (castPtr from) n
+      pokeByteOff places (8 * booksNext b) (fromIntegral at :: Word64)
+      pure (Just (held b (at, to b)), True)
   _ -> pure (books, False)
   where
     Area _ items itemsSize = shelfItems shelf
