@@ -96,7 +96,7 @@ blockTarget = 300000000
 
 -- | And at least so long, where enough is left for all peers: a block is a message and a report.
 blockLeast :: Double
-blockLeast = 5000000
+blockLeast = 30000000
 
 -- Handing out ----------------------------------------------------------------
 
