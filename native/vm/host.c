@@ -6,6 +6,7 @@
 #include "topology.h"
 #include "watch.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
 #include <string.h>
@@ -42,6 +43,9 @@ static int add_object(struct dl_phdr_info *object, size_t size, void *context) {
 }
 
 int maru_vm_objects(char *names, int room) {
+  /* glibc opens it when a thread calls pthread_exit, as GHC's spare threads do, and aborts the
+   * process where it is absent. Not closed: it is to be found below, and each time. */
+  (void)dlopen("libgcc_s.so.1", RTLD_LAZY);
   struct list list = {.names = names, .room = (size_t)room};
   int rc = dl_iterate_phdr(add_object, &list);
   return rc < 0 ? rc : (int)list.used;

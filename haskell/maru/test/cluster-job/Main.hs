@@ -6,11 +6,12 @@
 -- > maru-test-cluster sum ITEMS MICROSECONDS   the sum, after so long an item
 -- > maru-test-cluster failing [law ...]        which item threw what; then that
 -- > maru-test-cluster lazy                     of a list without end
--- > maru-test-cluster killing N                item 5 kills its worker, always; the policy is Retry 1
+-- > maru-test-cluster killing N                item 5 kills its worker, always; by Retry 1 and by Fail
 -- > maru-test-cluster child                    itself again, as a child: lazy
 -- > maru-test-cluster straggler ITEMS          four items take 2 s, the others 1 ms; two workers
 -- > maru-test-cluster big ITEMS BYTES          the length of so many results of so many bytes
 -- > maru-test-cluster law CASES [sum ...]      how many cases of the law hold; those that do not; then that
+-- > maru-test-cluster forks ITEMS MICROSECONDS how many workers a call of such items had
 -- > maru-test-cluster load ITEMS                of one call: the sum; bytes read and written, and ms of processor time, since the start
 -- > maru-test-cluster warm CALLS               milliseconds a call of one item: first, median, least
 module Main (main) where
@@ -72,9 +73,15 @@ job arguments =
       let xs = parMapOnWith defaultOptions {policy = Retry 1} (static deadly) () [0 .. 9]
       got <- mapM (try . evaluate) xs
       print [either (negate . lostIndex) id g | g <- got]
+      whole <- try (evaluate (sum (parMapOnWith defaultOptions {policy = Fail} (static deadly) () [0 .. 9])))
+      print (either (negate . lostIndex) id whole)
     ["straggler", items] -> do
       putStrLn "begun"
       print (sum (parMapOnWith defaultOptions {workers = Workers 2, window = Just 50000} (static straggling) () [1 .. read items]))
+    ["forks", items, us] -> do
+      (xs, look) <- parMapOnReporting defaultOptions (static square) (read us) [1 .. read items]
+      _ <- evaluate (sum xs)
+      look >>= print . reportWorkersStarted
     ["load", items] -> do
       print (sum (parMapOnWith defaultOptions (static square) 1000 [1 .. read items]))
       io <- lines <$> readFile "/proc/self/io"

@@ -2,6 +2,7 @@
 -- this process ("Door"). And the books of a call, pure.
 module Cluster (tests) where
 
+import Data.List (isInfixOf)
 import qualified Failures
 import qualified Greetings
 import qualified Law
@@ -9,10 +10,19 @@ import qualified Laziness
 import qualified Ledgers
 import qualified Life
 import qualified Lines
+import Maru.Native.Vm (sharedObjects)
 import Maru.Options (Backend (..))
 import qualified Rivals
+import qualified Shelves
 import qualified Strangers
 import Test.Tasty (TestTree, testGroup)
+import Test.Tasty.HUnit (assertBool, testCase)
 
 tests :: TestTree
-tests = testGroup "cluster" (Ledgers.tests : Greetings.tests : Strangers.tests : Lines.tests : map ($ Mpi) [Law.tests, Laziness.tests, Failures.tests, Life.tests, Rivals.tests])
+tests = testGroup "cluster" (Ledgers.tests : Shelves.tests : guestsLibraries : Greetings.tests : Strangers.tests : Lines.tests : map ($ Mpi) [Law.tests, Laziness.tests, Failures.tests, Life.tests, Rivals.tests])
+
+-- | This program is not linked with it; glibc opens it when a thread ends by @pthread_exit@.
+guestsLibraries :: TestTree
+guestsLibraries = testCase "a guest has the library that the end of a thread needs" $ do
+  objects <- sharedObjects
+  assertBool (show objects) (any ("libgcc_s.so" `isInfixOf`) objects)

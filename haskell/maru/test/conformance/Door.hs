@@ -1,9 +1,10 @@
 {-# LANGUAGE StaticPointers #-}
 {-# OPTIONS_GHC -fno-cse -fno-full-laziness #-}
 
--- | Any function on the map's peers, for a test: the peers are threads of this process, so what
--- cannot travel is left in a table here and its number sent instead. All else is as between hosts:
--- frames on sockets, blocks, workers that a peer forks, results as bytes.
+-- | Any function on the map's peers, for a test: the peers are threads of this process, so a
+-- function, which cannot travel, is left in a table here and its number sent instead. Workers are
+-- forked after that. All else is as between hosts: frames on sockets, blocks, items and results as
+-- bytes. An item is evaluated before it is sent, as any codec does; one that throws throws there.
 module Door (throughDoor) where
 
 import Control.Concurrent.MVar
@@ -16,14 +17,16 @@ import Data.IORef
 import qualified Data.IntMap.Lazy as IntMap
 import Foreign (castPtr)
 import GHC.Exts (Any)
-import Maru.Backend.Process.Wire (packBytes)
+import Maru.Backend.Process.Wire (packBytes, packException, unpackException)
 import qualified Maru.Backend.Shm as Shm
 import Maru.Cluster.Call (startCall)
 import Maru.Cluster.Peers
 import Maru.Cluster.Remote
+import Maru.Cluster.Serve (serveWith)
 import Maru.Codec
 import Maru.Failure
 import Maru.Internal.Engine
+import Maru.Native.Force (normalise)
 import Maru.Native.Region (unpack)
 import Maru.Options
 import System.IO.Unsafe (unsafePerformIO)
@@ -61,7 +64,8 @@ peers :: MVar Cluster
 peers = unsafePerformIO $ do
   cluster <- newCluster ByLauncher
   addOurselves cluster 0 False 2
-  addOurselves cluster 1 False 2
+  -- Its shelf is soon full: then other workers take later items.
+  addServing cluster 1 False 2 (serveWith 262144 True 2)
   newMVar cluster
 {-# NOINLINE peers #-}
 
@@ -74,7 +78,7 @@ data Left' = Left' !Int Any
 data Made = Made !Int Any
 
 door :: Remote Left' Left' Made
-door = remoteVia byNumber byNumber results (\(Left' run _) (Left' _ x) -> Made run (let Task _ f = taskOf run in f x))
+door = remoteVia byNumber asBytes results (\(Left' run _) (Left' _ x) -> Made run (let Task _ f = taskOf run in f x))
 
 -- | Left here, and its number sent.
 byNumber :: Codec Left'
@@ -83,6 +87,34 @@ byNumber =
     { encode = \(Left' run x) -> unsafePerformIO (Binary.encode . (,) run <$> leave run x),
       decode = \bytes -> let (run, n) = Binary.decode (Lazy.fromStrict bytes) in Right (Left' run (found run n))
     }
+
+-- | Its run, and its bytes; or what evaluating it throws. Left here where it has no bytes: a worker
+-- that was forked before does not find it.
+asBytes :: Codec Left'
+asBytes =
+  Codec
+    { encode = \(Left' run x) -> unsafePerformIO $ do
+        evaluated <- try (normalise x)
+        packed <- either (fmap Left . packException) (const (Right <$> packBytes False x)) evaluated
+        case packed of
+          Left thrown -> pure (Binary.encode (run, 0 :: Int, thrown))
+          Right (Right bytes) -> pure (Binary.encode (run, 1 :: Int, bytes))
+          Right (Left _) -> (\n -> Binary.encode (run, 2 :: Int, n)) <$> leave run x,
+      decode = \bytes ->
+        let (header, rest) = Bytes.splitAt 16 bytes
+            (run, way) = Binary.decode (Lazy.fromStrict header) :: (Int, Int)
+            body :: Binary.Binary c => c
+            body = Binary.decode (Lazy.fromStrict rest)
+         in Left' run <$> case way of
+              0 -> Right (unsafePerformIO (unpackException 0 0 body >>= throwIO))
+              1 -> unplain body
+              _ -> Right (found run body)
+    }
+{-# NOINLINE asBytes #-}
+
+unplain :: Bytes.ByteString -> Either String Any
+unplain bytes = unsafePerformIO . Unsafe.unsafeUseAsCStringLen (Bytes.copy bytes) $ \(p, n) ->
+  maybe (Left "it cannot be relocated") Right <$> unpack (castPtr p) n
 
 results :: Codec Made
 results =
@@ -98,8 +130,6 @@ results =
     plain y = unsafePerformIO $ do
       packed <- packBytes False y
       either (throwIO . Untransferable 0) (pure . Lazy.fromStrict) packed
-    unplain bytes = unsafePerformIO . Unsafe.unsafeUseAsCStringLen (Bytes.copy bytes) $ \(p, n) ->
-      maybe (Left "it cannot be relocated") Right <$> unpack (castPtr p) n
 {-# NOINLINE results #-}
 
 -- What is left -----------------------------------------------------------------------

@@ -89,7 +89,8 @@ jobOn n f xs =
       jobOrder = Ordered,
       jobCodec = Nothing,
       jobFunction = f,
-      jobInputs = xs
+      jobInputs = xs,
+      jobArriving = Nothing
     }
 
 -- | All outcomes; the run has ended when this returns.

@@ -131,7 +131,8 @@ begin s = World s theJob (atFirst theJob) 0 IntMap.empty [] False [] 0 Nothing I
           jobOrder = settingOrder s,
           jobCodec = Nothing,
           jobFunction = negate,
-          jobInputs = [0 .. settingItems s - 1]
+          jobInputs = [0 .. settingItems s - 1],
+          jobArriving = Nothing
         }
 
 seen :: World -> Known

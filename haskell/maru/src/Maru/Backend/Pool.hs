@@ -131,6 +131,7 @@ hireStaff makeFabric terms environment = uninterruptibleMask_ $ do
           assignedSegments = [],
           assignedCursor = Cursor 0 [],
           assignedKnown = 0,
+          assignedFrom = Nothing,
           assignedNursery = maybe id (\bytes -> min (bytes `div` 4)) memory (64 * 1024 * 1024),
           assignedMemory = memory,
           assignedSiblings = n,

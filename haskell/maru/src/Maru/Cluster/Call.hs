@@ -94,7 +94,7 @@ startCall cluster which options order pointer environment inputs = do
 blockTarget :: Double
 blockTarget = 300000000
 
--- | And at least so long, where enough is left for all peers: workers are forked for each.
+-- | And at least so long, where enough is left for all peers: a block is a message and a report.
 blockLeast :: Double
 blockLeast = 30000000
 

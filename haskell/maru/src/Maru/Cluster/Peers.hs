@@ -11,6 +11,7 @@ module Maru.Cluster.Peers
     newCluster,
     addPeer,
     addOurselves,
+    addServing,
     endsWith,
     watchPeers,
     alive,
@@ -128,12 +129,16 @@ add cluster made = do
 
 -- | This process, as one of its own peers, of that number: in reserve, or not.
 addOurselves :: Cluster -> Int -> Bool -> Int -> IO ()
-addOurselves cluster number reserve workers = do
+addOurselves cluster number reserve workers = addServing cluster number reserve workers (serve True workers)
+
+-- | The same with what serves there.
+addServing :: Cluster -> Int -> Bool -> Int -> (Wire -> IO Bool) -> IO ()
+addServing cluster number reserve workers serving = do
   (ours, theirs) <- newStreamPair
   wire <- wireOn theirs
   void . forkIO $ do
     -- What its end was shows as the wire's.
-    _ <- try (serve True workers wire) :: IO (Either SomeException Bool)
+    _ <- try (serving wire) :: IO (Either SomeException Bool)
     hangUp wire
   ours' <- wireOn ours
   add cluster (\there silent -> Peer number "this process" (if reserve then 0 else workers) ours' reserve there (pure ()) silent Nothing Alike)

@@ -17,6 +17,7 @@
 module Maru.Internal.Engine
   ( Engine,
     Job (..),
+    Arriving (..),
     Order (..),
     Running (..),
     Outcome (..),
@@ -49,7 +50,19 @@ data Job a b = Job
     -- | How results cross; 'Nothing': as heap objects.
     jobCodec :: !(Maybe (Codec b)),
     jobFunction :: a -> b,
-    jobInputs :: [a]
+    jobInputs :: [a],
+    -- | The same inputs, where they come from outside while the run goes on.
+    jobArriving :: !(Maybe (Arriving a))
+  }
+
+-- | Inputs that a worker finds by their number, those too that came after it was forked. It cannot
+-- walk a list that another process extends.
+data Arriving a = Arriving
+  { -- | A cell for each input that is there; no end, or the end of the inputs. For the coordinator.
+    arrivingSpine :: [()],
+    -- | The inputs from that number on, in any process of the run. Only those that are there are
+    -- evaluated; the list goes on beyond them.
+    arrivingFrom :: Int -> [a]
   }
 
 data Outcome b = Outcome

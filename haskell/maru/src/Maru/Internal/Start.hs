@@ -2,6 +2,7 @@
 module Maru.Internal.Start
   ( mapWith,
     startOn,
+    startArriving,
     startedOn,
     values,
     scoped,
@@ -44,12 +45,19 @@ values = map (either throw id . outcomeResult) . outcomes
 -- report matter, they all go to 'Shm'. What chose forked workers by itself does
 -- without them where there are none to be had.
 startOn :: Backend -> Options -> Order -> Maybe (Codec b) -> (a -> b) -> [a] -> IO (Running b)
-startOn which options order codec f xs = do
+startOn which options order codec f xs = startJob which options order codec f xs Nothing
+
+-- | The same by 'Auto', of inputs that arrive while the run goes on.
+startArriving :: Options -> Order -> Maybe (Codec b) -> (a -> b) -> Arriving a -> IO (Running b)
+startArriving options order codec f there = startJob Auto options order codec f (zipWith const (arrivingFrom there 0) (arrivingSpine there)) (Just there)
+
+startJob :: Backend -> Options -> Order -> Maybe (Codec b) -> (a -> b) -> [a] -> Maybe (Arriving a) -> IO (Running b)
+startJob which options order codec f xs there = do
   checkOptions options
   when (which `elem` [Mpi, Vm]) . throwIO $
     Unavailable (show which <> " for any function") "a function of this process means nothing on another host" "use parMapOn of Maru.Cluster, or another back end"
   n <- resolveWorkers options (if which == Auto then Shm else which)
-  let job = Job options {backend = which} n order codec f xs
+  let job = Job options {backend = which} n order codec f xs there
   case engineOf which of
     Just engine -> engine job
     -- Not interruptible: nothing that is thrown at the consumer is caught.

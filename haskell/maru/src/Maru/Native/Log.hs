@@ -15,6 +15,7 @@ module Maru.Native.Log
     nextRecord,
     peekRecord,
     releaseRecords,
+    removePages,
     closeLog,
     isClosed,
     publishWord,
@@ -27,9 +28,10 @@ module Maru.Native.Log
 where
 
 import Control.Exception (throwIO)
+import Control.Monad (void)
 import Data.Word (Word16, Word32, Word64)
 import Foreign (Ptr, alloca, allocaBytes, peek, peekByteOff)
-import Foreign.C (CInt (..), Errno (..), eNOSPC, ePIPE, errnoToIOError)
+import Foreign.C (CInt (..), CSize (..), Errno (..), eNOSPC, ePIPE, errnoToIOError)
 import GHC.IO.Exception (IOException (..))
 import Maru.Failure (Unavailable (..))
 
@@ -128,6 +130,16 @@ isClosed (Log l) = (/= 0) <$> c_logClosed l
 -- | Gives the pages of consumed records back to the system.
 releaseRecords :: Log -> IO ()
 releaseRecords (Log l) = c_logRelease l
+
+foreign import ccall unsafe "madvise"
+  c_madvise :: Ptr a -> CSize -> CInt -> IO CInt
+
+-- | Gives shared pages back to the system: from a page's beginning on, so many bytes. They are zero
+-- then. A refusal costs memory alone.
+removePages :: Ptr a -> Int -> IO ()
+removePages p bytes = void (c_madvise p (fromIntegral bytes) madvRemove)
+  where
+    madvRemove = 9
 
 foreign import ccall unsafe "maru_publish" c_publishWord :: Ptr Word64 -> Word64 -> IO ()
 

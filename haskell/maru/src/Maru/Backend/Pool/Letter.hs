@@ -1,5 +1,3 @@
-{-# LANGUAGE ForeignFunctionInterface #-}
-
 -- | What a call on a pool sends to its workers: shared pages that the caller fills before
 -- each call and that no process changes until the call is over. /Internal/.
 --
@@ -18,15 +16,14 @@ module Maru.Backend.Pool.Letter
   )
 where
 
-import Control.Monad (forM_, void, when)
+import Control.Monad (forM_, when)
 import Data.IORef
 import Data.Word (Word64, Word8)
-import Foreign (ForeignPtr, Ptr, castPtr, copyBytes, peekElemOff, plusPtr, pokeElemOff, withForeignPtr)
-import Foreign.C (CInt (..), CSize (..))
+import Foreign (ForeignPtr, Ptr, copyBytes, peekElemOff, plusPtr, pokeElemOff, withForeignPtr)
 import Foreign.Ptr (alignPtr, minusPtr)
 import Maru.Native.Channel (Chunk (..))
 import Maru.Native.Letter (landLetter, packLetter)
-import Maru.Native.Log (Log, Reserved (..), freeLog, newLog, reserve)
+import Maru.Native.Log (Log, Reserved (..), freeLog, newLog, removePages, reserve)
 
 -- | A log to which nothing is ever committed: pages that the workers inherit.
 data Box = Box !Log !(Ptr Word64)
@@ -88,13 +85,9 @@ post (Box pages p) call (Letter n packed) = do
 -- | When the call is over and its letter took so many bytes: the pages of a large one go
 -- back to the system.
 clear :: Box -> Int -> IO ()
-clear (Box _ p) bytes = when (bytes > 1048576) . void $ c_madvise from (fromIntegral (bytes - (from `minusPtr` p))) madvRemove
+clear (Box _ p) bytes = when (bytes > 1048576) (removePages from (bytes - (from `minusPtr` p)))
   where
-    from = castPtr (alignPtr p 4096)
-    madvRemove = 9
-
-foreign import ccall unsafe "madvise"
-  c_madvise :: Ptr Word64 -> CSize -> CInt -> IO CInt
+    from = alignPtr p 4096
 
 -- | The number of the last call that was posted; its pages may have gone back since (0). In
 -- workers, at any time: one word, of which only a change is looked at.

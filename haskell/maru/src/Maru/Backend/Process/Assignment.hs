@@ -43,6 +43,8 @@ data Assignment a b = Assignment
     assignedCursor :: !(Cursor a),
     -- | The input's cells below this index were evaluated before the fork.
     assignedKnown :: !Int,
+    -- | Instead of both, where items arrive: the input from an index on.
+    assignedFrom :: !(Maybe (Int -> [a])),
     -- | Bytes of allocation area that a long-lived worker may grow to.
     assignedNursery :: !Int,
     -- | Bytes that its heap may grow by.

@@ -174,6 +174,7 @@ assignment run link region snapshot segments cursor seen =
       assignedSegments = segments,
       assignedCursor = cursor,
       assignedKnown = seen,
+      assignedFrom = arrivingFrom <$> jobArriving job,
       assignedNursery = maybe id (\bytes -> min (bytes `div` 4)) memory (64 * 1024 * 1024),
       assignedMemory = memory,
       assignedSiblings = jobWorkers job

@@ -111,11 +111,13 @@ newRun style job = do
   collapsed <- if hugePages options then try collapseHeap else pure (Right 0)
   shareMachine
   fabric <- styleFabric style (jobWorkers job)
-  feed <- startFeed (jobInputs job) (ringNews fabric)
+  let ring = ringNews fabric
+  feed <- maybe (startFeed (jobInputs job) ring) (\there -> startFeed (arrivingSpine there) ring) (jobArriving job)
+  arriving <- traverse (\there -> evaluate there {arrivingSpine = []}) (jobArriving job)
   self <- getProcessID
   now <- nowNs
   run <-
-    Run job {jobInputs = []} style fabric feed self <$> openPidfd self <*> pure byCopy
+    Run job {jobInputs = [], jobArriving = arriving} style fabric feed self <$> openPidfd self <*> pure byCopy
       <*> newIORef (0, 0)
       <*> newIORef Nothing
       <*> newIORef now

@@ -147,7 +147,7 @@ data Stage = Starting | Initialising | Working
 atFirst :: Job a b -> State a b
 atFirst job =
   State
-    { stPieces = noneOut (jobInputs job),
+    { stPieces = noneOut (maybe (jobInputs job) (`arrivingFrom` 0) (jobArriving job)),
       stDuties = IntMap.empty,
       stArrived = IntMap.empty,
       stDelivered = 0,

@@ -200,6 +200,7 @@ cachedArea = 16 * 1024 * 1024
 -- would be other items under these indices.
 reach :: Worker a b -> Cursor a -> Int -> Int -> IO [a]
 reach w (Cursor at cells) first count
+  | Just inputs <- assignedFrom (assignment w) = pure (inputs first)
   | first < at = leave "its copy of the input begins later"
   | first + count <= assignedKnown (assignment w) = pure from
   | otherwise = do
