@@ -44,13 +44,6 @@ struct sum {
   uint64_t length, value;
 };
 
-/* The pages of an image. */
-struct slots {
-  size_t length; /* of its file in memory */
-  uint32_t *each;
-  size_t count;
-};
-
 /* FNV-1a by words: it finds what is torn or has rotted, and hides nothing from an enemy. */
 static uint64_t add(uint64_t sum, const uint8_t *bytes, size_t length) {
   uint64_t word;
@@ -84,26 +77,12 @@ static int write_all(int fd, const uint8_t *bytes, size_t length) {
   return 0;
 }
 
-/* As pread, to the end of the file. */
-static ssize_t read_at(int fd, uint8_t *bytes, size_t length, uint64_t at) {
-  size_t done = 0;
-  while (done < length) {
-    ssize_t n = pread(fd, bytes + done, length - done, (off_t)(at + done));
-    if (n < 0 && errno == EINTR)
-      continue;
-    if (n <= 0)
-      return n < 0 ? -errno : (ssize_t)done;
-    done += (size_t)n;
-  }
-  return (ssize_t)done;
-}
-
 /* All of one, which has `length` bytes, to where the other stands. */
 static int copy(int from, int to, size_t length, struct sum *sum) {
   static uint8_t piece[PIECE];
   for (size_t at = 0; at < length;) {
     size_t most = length - at < sizeof piece ? length - at : sizeof piece;
-    ssize_t n = read_at(from, piece, most, at);
+    ssize_t n = mr_slots_read_at(from, piece, most, at);
     if (n != (ssize_t)most)
       return n < 0 ? (int)n : -EIO;
     add_to(sum, piece, most);
@@ -197,41 +176,12 @@ static int sync_and_close(int fd, int rc) {
   return rc;
 }
 
-/* Of the file in memory, which is so long. */
-static int open_slots(int file, struct slots *slots) {
-  struct mr_checkpoint_head head;
-  struct stat is;
-  *slots = (struct slots){.each = NULL};
-  if (fstat(file, &is) < 0)
-    return -errno;
-  slots->length = (size_t)is.st_size;
-  if (read_at(file, (uint8_t *)&head, sizeof head, 0) != sizeof head ||
-      head.slots > slots->length ||
-      head.slot_count > (slots->length - head.slots) / sizeof *slots->each)
-    return -EBADMSG;
-  size_t size = head.slot_count * sizeof *slots->each;
-  slots->count = head.slot_count;
-  slots->each = malloc(size + 1);
-  if (slots->each == NULL)
-    return -ENOMEM;
-  return read_at(file, (uint8_t *)slots->each, size, head.slots) == (ssize_t)size ? 0 : -EBADMSG;
-}
-
-/* How many of the next lie in a row, PIECE at most. */
-static size_t row(const struct slots *slots, size_t first) {
-  size_t count = 1;
-  while (first + count < slots->count && count < PIECE / MR_PAGE &&
-         slots->each[first + count] == slots->each[first] + count)
-    count++;
-  return count;
-}
-
-static int write_pages(int pages, int to, const struct slots *slots, struct sum *sum) {
+static int write_pages(int pages, int to, const struct mr_slots *slots, struct sum *sum) {
   static uint8_t piece[PIECE];
   int rc = 0;
   for (size_t i = 0, count; i < slots->count && rc == 0; i += count) {
-    count = row(slots, i);
-    ssize_t n = read_at(pages, piece, count * MR_PAGE, (uint64_t)slots->each[i] * MR_PAGE);
+    count = mr_slots_row(slots, i, PIECE / MR_PAGE);
+    ssize_t n = mr_slots_read_at(pages, piece, count * MR_PAGE, (uint64_t)slots->each[i] * MR_PAGE);
     if (n != (ssize_t)(count * MR_PAGE))
       return n < 0 ? (int)n : -EIO;
     add_to(sum, piece, (size_t)n);
@@ -243,12 +193,12 @@ static int write_pages(int pages, int to, const struct slots *slots, struct sum 
 static int write_image(const struct keep *keep, uint32_t number, unsigned node, struct sum *sum) {
   const struct mr_checkpoint_line *line = &keep->page->lines[node];
   char name[IMAGE_NAME];
-  struct slots slots;
+  struct mr_slots slots;
   *sum = (struct sum){0, SUM_OF_NOTHING};
   int fd = create(keep->dir, image_name(name, number, node));
   if (fd < 0)
     return -errno;
-  int rc = open_slots(line->files[number % 2], &slots);
+  int rc = mr_slots_open(line->files[number % 2], &slots);
   if (rc == 0)
     rc = copy(line->files[number % 2], fd, slots.length, sum);
   if (rc == 0)
@@ -383,12 +333,12 @@ void mr_folder_await(struct job *job) {
 /* ---- reading --------------------------------------------------------------------------- */
 
 /* To their slots. */
-static int read_pages(int from, int pages, const struct slots *slots, struct sum *sum) {
+static int read_pages(int from, int pages, const struct mr_slots *slots, struct sum *sum) {
   static uint8_t piece[PIECE];
   for (size_t i = 0, count; i < slots->count; i += count) {
-    count = row(slots, i);
+    count = mr_slots_row(slots, i, PIECE / MR_PAGE);
     size_t size = count * MR_PAGE;
-    ssize_t n = read_at(from, piece, size, sum->length);
+    ssize_t n = mr_slots_read_at(from, piece, size, sum->length);
     if (n != (ssize_t)size)
       return n < 0 ? (int)n : -EBADMSG;
     add_to(sum, piece, size);
@@ -402,15 +352,15 @@ static int read_pages(int from, int pages, const struct slots *slots, struct sum
 static int read_parts(int from, const struct mr_checkpoint_line *line, uint32_t number,
                       struct sum *sum) {
   struct mr_checkpoint_head head;
-  struct slots slots;
-  if (read_at(from, (uint8_t *)&head, sizeof head, 0) != sizeof head ||
+  struct mr_slots slots;
+  if (mr_slots_read_at(from, (uint8_t *)&head, sizeof head, 0) != sizeof head ||
       head.slot_count > INT32_MAX || head.slots > INT64_MAX / 2)
     return -EBADMSG;
   int file = line->files[number % 2];
   int rc = copy(from, file, head.slots + head.slot_count * sizeof *slots.each, sum);
   if (rc < 0)
     return rc;
-  rc = open_slots(file, &slots);
+  rc = mr_slots_open(file, &slots);
   if (rc == 0)
     rc = read_pages(from, line->pages, &slots, sum);
   free(slots.each);

@@ -6,7 +6,7 @@
  * The connection is the agent's life: at its end the agent kills its nodes.
  */
 #define _GNU_SOURCE
-#include "launch.h"
+#include "mirror.h"
 
 #include "../address.h"
 #include "numbers.h"
@@ -24,29 +24,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* One message; `length` bytes follow.  In host order: a job runs on one architecture. */
-enum kind {
-  BEGIN = 1, /* to the agent; node: the first; value: how many; strings: secret, address, folder,
-                number of nodes, environment, "", command */
-  ADDRESSES, /* to the agent: a string */
-  SIGNAL,    /* to the agent; value */
-  INPUT,     /* to the agent: bytes for node 0; none: the end */
-  PORTS,     /* from it: a uint16_t per node */
-  LINE,      /* from it; value: 1 or 2 */
-  TAKEN,     /* from it; value: so many bytes of the input, or below 0: node 0 takes no more */
-  ENDED,     /* from it; value: status */
-  OVER,      /* from it; node: its first; value: the program's status */
-};
-
-struct frame {
-  uint32_t kind, node, length;
-  int32_t value;
-};
-
 /* The agent draws the ports. */
 #define ANY_PORT 1
-
-#define BODY_MAX (MR_LAUNCH_LINE + 1u)
 
 struct host {
   char name[256];
@@ -55,140 +34,16 @@ struct host {
   struct sockaddr_storage address;
   pid_t pid;
   int to, from; /* -1: ended */
+  bool lost;    /* it ended before its nodes */
 };
+
+/* Nodes that are to begin again have so long to end; then their host counts as lost. */
+#define CUT_MS 5000
 
 static struct {
   struct host host[MR_LAUNCH_NODES];
   unsigned count;
 } all;
-
-/* To who does not read any more: reading from there will tell. */
-static void send_frame(struct job *job, int fd, enum kind kind, unsigned node, int value,
-                       const void *body, size_t length) {
-  struct frame frame = {kind, node, (uint32_t)length, value};
-  mr_launch_write(job, fd, (const char *)&frame, sizeof frame);
-  mr_launch_write(job, fd, body, length);
-}
-
-static bool read_whole(struct job *job, int fd, void *to, size_t length) {
-  for (size_t done = 0; done < length;) {
-    if (!mr_launch_ready(job, fd, POLLIN))
-      return false;
-    ssize_t n = read(fd, (char *)to + done, length - done);
-    if (n < 0 && errno == EINTR)
-      continue;
-    if (n <= 0)
-      return false;
-    done += (size_t)n;
-  }
-  return true;
-}
-
-/* The body ends with a zero that is not counted. */
-static bool read_frame(struct job *job, int fd, struct frame *frame, char *body, size_t most) {
-  if (!read_whole(job, fd, frame, sizeof *frame) || frame->length >= most ||
-      !read_whole(job, fd, body, frame->length))
-    return false;
-  body[frame->length] = 0;
-  return true;
-}
-
-/* ---- the agent ------------------------------------------------------------------------ */
-
-#define SPECIFICATION_MAX (4u << 20)
-
-/* The next of the strings in a body. */
-static char *next_string(char **at, const char *end) {
-  if (*at >= end)
-    mr_launch_fail(STATUS_MARU_FAILED, "agent: a message is too short", "");
-  char *string = *at;
-  *at += strlen(string) + 1;
-  return string;
-}
-
-static void tell_line(struct job *job, unsigned number, int to, const char *line, size_t length) {
-  send_frame(job, 1, LINE, number, to, line, length);
-}
-
-static void tell_taken(struct job *job, int taken) { send_frame(job, 1, TAKEN, 0, taken, "", 0); }
-
-static void tell_ended(struct job *job, unsigned number, int code) {
-  send_frame(job, 1, ENDED, number, code, "", 0);
-}
-
-static void tell_over(struct job *job, int status) {
-  send_frame(job, 1, OVER, job->first, status, "", 0);
-}
-
-static const struct teller to_starter = {
-    .line = tell_line, .ended = tell_ended, .taken = tell_taken, .over = tell_over};
-
-static void begin_agent(struct job *job) {
-  struct frame frame;
-  struct sockaddr_storage address;
-  char *body = malloc(SPECIFICATION_MAX);
-  if (body == NULL || !read_frame(job, 0, &frame, body, SPECIFICATION_MAX) || frame.kind != BEGIN ||
-      frame.value < 1 || frame.value > (int)MR_LAUNCH_NODES)
-    mr_launch_fail(STATUS_USAGE, "agent: started by 'maru launch --hosts' alone", "");
-  char *at = body, *end = body + frame.length, *string;
-  job->teller = &to_starter;
-  job->first = frame.node;
-  job->here = (unsigned)frame.value;
-  string = next_string(&at, end);
-  mr_launch_secret_hear(job, string);
-  if (mr_address_read(next_string(&at, end), &address) == 0)
-    mr_launch_fail(STATUS_MARU_FAILED, "agent: no address", "");
-  string = next_string(&at, end);
-  if (chdir(string) < 0)
-    mr_launch_fail(STATUS_UNAVAILABLE, string, strerror(errno));
-  int64_t nodes;
-  if (mr_whole(next_string(&at, end), 1, MR_LAUNCH_NODES, &nodes) < 0)
-    mr_launch_fail(STATUS_MARU_FAILED, "agent: no number of nodes", "");
-  job->nodes = (unsigned)nodes;
-  while (*(string = next_string(&at, end)) != 0)
-    putenv(string);
-  size_t count = 0;
-  job->command = calloc(frame.length + 1, sizeof *job->command);
-  while (at < end && job->command != NULL)
-    job->command[count++] = next_string(&at, end);
-  if (count == 0)
-    mr_launch_fail(STATUS_MARU_FAILED, "agent: no command", "");
-  mr_launch_bind(job, &address);
-}
-
-static void tell_ports(struct job *job) {
-  uint16_t ports[MR_LAUNCH_NODES];
-  for (unsigned i = 0; i < job->here; i++)
-    ports[i] = job->node[i].port;
-  send_frame(job, 1, PORTS, job->first, 0, ports, job->here * sizeof *ports);
-}
-
-/* From the one who started us. */
-static void obey(struct job *job) {
-  static char body[MR_LAUNCH_INPUT + 1];
-  struct frame frame;
-  bool good = read_frame(job, 0, &frame, body, sizeof body);
-  if (good && frame.kind == SIGNAL)
-    mr_launch_signal_nodes(job, frame.value);
-  else if (good && frame.kind == INPUT && frame.length == 0)
-    mr_launch_input_end(job);
-  else if (!good || frame.kind != INPUT || !mr_launch_input_give(job, body, frame.length))
-    mr_launch_signal_nodes(job, SIGKILL);
-}
-
-void mr_launch_agent(struct job *job) {
-  struct frame frame;
-  static char addresses[MR_LAUNCH_NODES * MR_ADDRESS_TEXT];
-  mr_launch_catch_signals(job);
-  begin_agent(job);
-  tell_ports(job);
-  if (!read_frame(job, 0, &frame, addresses, sizeof addresses) || frame.kind != ADDRESSES)
-    exit(STATUS_MARU_FAILED); /* who started us is gone */
-  job->addresses = addresses;
-  job->signal = mr_launch_signal_nodes;
-  mr_launch_start(job);
-  mr_launch_watch(job, 0, obey);
-}
 
 /* ---- hosts ------------------------------------------------------------------------------ */
 
@@ -298,7 +153,8 @@ static void tell_begin(struct job *job, const struct host *host) {
     mr_launch_fail(STATUS_MARU_FAILED, "cannot tell an agent what to do", strerror(errno));
   mr_address_write(&host->address, ANY_PORT, address);
   mr_launch_secret_tell(job, stream);
-  fprintf(stream, "%c%s%c%s%c%u%c", 0, address, 0, folder, 0, job->nodes, 0);
+  fprintf(stream, "%c%s%c%s%c%u%c%d%c", 0, address, 0, folder, 0, job->nodes, 0, job->keep != NULL,
+          0);
   for (char **variable = environ; *variable != NULL; variable++)
     if (strncmp(*variable, "MARU_", 5) == 0)
       fprintf(stream, "%s%c", *variable, 0);
@@ -306,7 +162,7 @@ static void tell_begin(struct job *job, const struct host *host) {
   for (char **word = job->command; *word != NULL; word++)
     fprintf(stream, "%s%c", *word, 0);
   fclose(stream);
-  send_frame(job, host->to, BEGIN, host->first, (int)host->here, text, length);
+  mr_frame_send(job, host->to, FRAME_BEGIN, host->first, (int)host->here, text, length);
   explicit_bzero(text, length);
   free(text);
 }
@@ -317,19 +173,21 @@ static void leave(struct job *job, int signal) {
   exit(job->status);
 }
 
-static void hear_ports(struct job *job, const struct host *host, uint16_t *ports) {
-  struct frame frame;
+/* False: its agent could not be started. */
+static bool hear_ports(struct job *job, const struct host *host, uint16_t *ports) {
+  struct mr_frame frame;
   char body[MR_LAUNCH_NODES * 2 + 2];
-  if (!read_frame(job, host->from, &frame, body, sizeof body) || frame.kind != PORTS ||
+  if (!mr_frame_read(job, host->from, &frame, body, sizeof body) || frame.kind != FRAME_PORTS ||
       frame.length != host->here * sizeof *ports)
-    refuse(STATUS_UNAVAILABLE, "host %s: no agent could be started there%s", host->name, "");
+    return false;
   memcpy(ports + host->first, body, frame.length);
+  return true;
 }
 
 static void signal_hosts(struct job *job, int signal) {
   for (unsigned i = 0; i < all.count; i++)
     if (all.host[i].to >= 0)
-      send_frame(job, all.host[i].to, SIGNAL, 0, signal, "", 0);
+      mr_frame_send(job, all.host[i].to, FRAME_SIGNAL, 0, signal, "", 0);
 }
 
 static void tell_addresses(struct job *job, const uint16_t *ports) {
@@ -342,23 +200,31 @@ static void tell_addresses(struct job *job, const uint16_t *ports) {
     }
   for (unsigned i = 0; i < all.count; i++)
     if (all.host[i].here > 0)
-      send_frame(job, all.host[i].to, ADDRESSES, 0, 0, addresses, strlen(addresses));
+      mr_frame_send(job, all.host[i].to, FRAME_ADDRESSES, 0, 0, addresses, strlen(addresses));
   job->alive = job->nodes;
   job->signal = signal_hosts;
 }
 
+static void hang_up(struct host *host) {
+  if (host->to >= 0) {
+    close(host->to);
+    close(host->from);
+  }
+  host->to = host->from = -1;
+}
+
 /* Its nodes are gone, or will be: the agent kills them when it sees the connection's end. */
 static void lose_host(struct job *job, struct host *host) {
-  close(host->to);
-  close(host->from);
-  host->to = host->from = -1;
+  hang_up(host);
   if (host->alive == 0)
     return;
+  host->lost = true;
+  job->alive -= host->alive;
   if (!job->ending) {
     fprintf(stderr, "maru: launch: host %s was lost, with %u nodes\n", host->name, host->alive);
-    mr_launch_end(job, STATUS_LOST);
+    if (job->keep == NULL || !job->keeps->lost(job, host->first, STATUS_LOST))
+      mr_launch_end(job, STATUS_LOST);
   }
-  job->alive -= host->alive;
   host->alive = 0;
 }
 
@@ -366,32 +232,128 @@ static void lose_host(struct job *job, struct host *host) {
 static void send_input(struct job *job) {
   char bytes[MR_LAUNCH_INPUT];
   size_t length = mr_launch_input_read(job, bytes);
+  if (job->keep != NULL)
+    job->keeps->gave(job, bytes, length);
   if ((length > 0 || job->input.from < 0) && all.host[0].to >= 0)
-    send_frame(job, all.host[0].to, INPUT, 0, 0, bytes, length);
+    mr_frame_send(job, all.host[0].to, FRAME_INPUT, 0, 0, bytes, length);
 }
 
 static void hear(struct job *job, struct host *host) {
-  static char body[BODY_MAX];
-  struct frame frame;
-  bool good = read_frame(job, host->from, &frame, body, sizeof body) && frame.node >= host->first &&
-              frame.node - host->first < host->here;
-  if (good && frame.kind == LINE && (frame.value == 1 || frame.value == 2))
+  static char body[MR_FRAME_MAX];
+  struct mr_frame frame;
+  bool good = mr_frame_read(job, host->from, &frame, body, sizeof body) &&
+              frame.node >= host->first && frame.node - host->first < host->here;
+  if (good && frame.kind == FRAME_LINE && (frame.value == 1 || frame.value == 2))
     mr_launch_line(job, frame.node, frame.value, body, frame.length);
-  else if (good && frame.kind == TAKEN)
+  else if (good && frame.kind == FRAME_TAKEN)
     mr_launch_input_taken(job, frame.value);
-  else if (good && frame.kind == OVER)
+  else if (good && frame.kind == FRAME_OVER)
     mr_launch_over(job, frame.value);
-  else if (good && frame.kind == ENDED && host->alive > 0) {
+  else if (good && frame.kind == FRAME_ENDED && host->alive > 0) {
     host->alive--;
     mr_launch_ended(job, frame.node, frame.value);
-  } else
+  } else if (!good || !mr_mirror_hear(job, &frame, body))
     lose_host(job, host);
+}
+
+/* ---- checkpoints ------------------------------------------------------------------------ */
+
+/* Every line that a node wrote before it told of its image has come before that. */
+static void nothing_left(struct job *job) { (void)job; }
+
+static void reap_writer(struct job *job) {
+  pid_t writer = job->keep->writer;
+  int status;
+  if (writer > 0 && waitpid(writer, &status, WNOHANG) == writer)
+    job->keeps->reaped(job, writer, status);
+}
+
+/* When it wants to be called again, in ms. */
+static int step_checkpoints(struct job *job) {
+  const void *words;
+  reap_writer(job);
+  int again = job->keeps->step(job);
+  size_t length = mr_mirror_words(job->keep, &words);
+  for (unsigned i = 0; i < all.count && length > 0; i++)
+    if (all.host[i].to >= 0)
+      mr_frame_send(job, all.host[i].to, FRAME_WORDS, 0, 0, words, length);
+  return again;
+}
+
+/* Nodes are being ended so that all begin again: how long to wait for that; those that have had
+ * their time are cut off. */
+static int cut_off(struct job *job, int64_t *until) {
+  if (!job->keep->recovering || job->ending) {
+    *until = 0;
+    return -1;
+  }
+  int64_t now = mr_launch_now();
+  *until = *until == 0 ? now + CUT_MS : *until;
+  for (unsigned i = 0; i < all.count && now >= *until; i++)
+    if (all.host[i].from >= 0)
+      lose_host(job, &all.host[i]);
+  return now < *until ? (int)(*until - now) : 0;
+}
+
+static int sooner(int one, int other) {
+  return one < 0 || (other >= 0 && other < one) ? other : one;
+}
+
+static int patience_of(struct job *job, int64_t *until) {
+  int patience = mr_launch_input_patience(job, mr_launch_patience(job));
+  if (job->keep == NULL)
+    return patience;
+  patience = sooner(patience, step_checkpoints(job));
+  return sooner(patience, cut_off(job, until));
+}
+
+/* One that has no node, else one that has some; NULL: all are lost. */
+static struct host *other_host(void) {
+  struct host *found = NULL;
+  for (unsigned i = all.count; i-- > 0;)
+    if (!all.host[i].lost && (found == NULL || found->here > 0))
+      found = &all.host[i];
+  return found;
+}
+
+/* The lost host's nodes are to start on another. */
+static bool move_nodes(struct job *job, struct host *lost) {
+  struct host *other = other_host();
+  if (other == NULL) {
+    fprintf(stderr, "maru: launch: no other host of --hosts is left for the nodes of host %s\n",
+            lost->name);
+    mr_launch_end(job, STATUS_LOST);
+    return false;
+  }
+  fprintf(stderr, "maru: launch: the nodes of host %s start on host %s\n", lost->name, other->name);
+  memcpy(lost->name, other->name, sizeof lost->name);
+  lost->address = other->address;
+  lost->lost = false;
+  if (other->here == 0) { /* it takes the lost one's place */
+    all.count--;
+    memmove(other, other + 1, (size_t)(all.host + all.count - other) * sizeof *other);
+  }
+  return true;
+}
+
+/* ---- the job ------------------------------------------------------------------------------- */
+
+static void end_agent(struct host *host) {
+  hang_up(host);
+  if (host->pid <= 0)
+    return;
+  /* It has nothing to do any more, and may not hear what is less. */
+  kill(-host->pid, SIGKILL);
+  waitpid(host->pid, NULL, 0);
+  host->pid = 0;
 }
 
 /* Agents end by themselves after their nodes. */
 static void watch_hosts(struct job *job) {
   static struct pollfd polled[MR_LAUNCH_NODES + 2];
+  int64_t until = 0;
   for (bool any = true; any;) {
+    int patience = patience_of(job, &until);
     any = false;
     for (unsigned i = 0; i < all.count; i++) {
       polled[i] = (struct pollfd){.fd = all.host[i].from, .events = POLLIN};
@@ -399,7 +361,6 @@ static void watch_hosts(struct job *job) {
     }
     polled[all.count] = (struct pollfd){.fd = job->signals, .events = POLLIN};
     polled[all.count + 1] = mr_launch_input_from(job);
-    int patience = mr_launch_input_patience(job, mr_launch_patience(job));
     int ready = any ? poll(polled, all.count + 2, patience) : 0;
     for (unsigned i = 0; i < all.count && ready > 0; i++)
       if (polled[i].fd >= 0 && polled[i].revents != 0)
@@ -414,33 +375,76 @@ static void watch_hosts(struct job *job) {
           lose_host(job, &all.host[i]);
   }
   for (unsigned i = 0; i < all.count; i++)
-    if (all.host[i].pid > 0) {
-      /* It has nothing to do any more, and may not hear what is less. */
-      kill(-all.host[i].pid, SIGKILL);
-      waitpid(all.host[i].pid, NULL, 0);
-    }
+    end_agent(&all.host[i]);
 }
 
-void mr_launch_on_hosts(struct job *job, const char *file) {
+static void begin_host(struct job *job, struct host *host) {
+  host->alive = host->here;
+  start_agent(host);
+  tell_begin(job, host);
+}
+
+/* Agents on all hosts that have nodes; where the job goes on, another host serves for one that
+ * cannot be reached. */
+static bool start_hosts(struct job *job, bool again) {
   static uint16_t ports[MR_LAUNCH_NODES];
+  job->signal = leave;
+  for (unsigned i = 0; i < all.count; i++)
+    if (all.host[i].here > 0)
+      begin_host(job, &all.host[i]);
+  for (unsigned i = 0; i < all.count; i++) {
+    struct host *host = &all.host[i];
+    while (host->here > 0 && !hear_ports(job, host, ports)) {
+      if (!again)
+        refuse(STATUS_UNAVAILABLE, "host %s: no agent could be started there%s", host->name, "");
+      end_agent(host);
+      host->lost = true;
+      if (!move_nodes(job, host))
+        return false;
+      begin_host(job, host);
+    }
+  }
+  for (unsigned i = 0; i < all.count; i++)
+    if (all.host[i].here > 0 && job->keep != NULL)
+      mr_mirror_restore(job, all.host[i].to, all.host[i].first, all.host[i].here);
+  tell_addresses(job, ports);
+  return true;
+}
+
+/* All begin again, the nodes of lost hosts on others. */
+static bool start_again(struct job *job) {
+  struct keep *keep = job->keep;
+  for (unsigned i = 0; i < all.count; i++)
+    if (all.host[i].lost && !move_nodes(job, &all.host[i]))
+      return false;
+  mr_launch_again(job);
+  if (!start_hosts(job, true))
+    return false;
+  job->input.given = keep->input_length;
+  if (keep->input_length > 0)
+    mr_frame_send(job, all.host[0].to, FRAME_INPUT, 0, 0, keep->input, keep->input_length);
+  if (job->input.from < 0)
+    mr_frame_send(job, all.host[0].to, FRAME_INPUT, 0, 0, "", 0);
+  return true;
+}
+
+void mr_launch_on_hosts(struct job *job, const char *file, const struct keep_wish *wish) {
   read_hosts(file);
   for (unsigned i = 0; i < all.count; i++)
     resolve(&all.host[i]);
   place_nodes(job);
-  mr_launch_catch_signals(job);
-  job->signal = leave;
-  for (unsigned i = 0; i < all.count; i++) {
-    all.host[i].to = all.host[i].from = -1;
-    if (all.host[i].here == 0)
-      continue;
-    start_agent(&all.host[i]);
-    tell_begin(job, &all.host[i]);
-  }
-  mr_launch_secret_close(job);
   for (unsigned i = 0; i < all.count; i++)
-    if (all.host[i].here > 0)
-      hear_ports(job, &all.host[i], ports);
-  tell_addresses(job, ports);
+    all.host[i].to = all.host[i].from = -1;
+  mr_launch_catch_signals(job);
+  mr_keep_begin(job, wish, true);
+  job->drain = nothing_left;
+  start_hosts(job, false);
+  if (job->keep == NULL)
+    mr_launch_secret_close(job);
   mr_launch_input_begin(job);
-  watch_hosts(job);
+  do
+    watch_hosts(job);
+  while (job->keep != NULL && job->keep->recovering && !job->ending && start_again(job));
+  if (job->keep != NULL)
+    job->keeps->end(job);
 }

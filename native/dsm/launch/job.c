@@ -175,6 +175,14 @@ void mr_launch_say_why(const struct job *job) {
             job->status > 128 ? job->status - 128 : job->status);
 }
 
+void mr_launch_again(struct job *job) {
+  job->input.length = job->input.given = 0;
+  job->keeps->again(job);
+  job->said = false;
+  free(job->lost);
+  job->lost = NULL;
+}
+
 /* ---- how it ends ------------------------------------------------------------------- */
 
 void mr_launch_end(struct job *job, int status) {

@@ -23,15 +23,6 @@
 #define LOSSES_MOST 3     /* without a new checkpoint in between */
 #define HELD_MOST ((size_t)64 << 20)
 
-static uint32_t load(const _Atomic uint32_t *word) {
-  /* Acquire: with it comes what the node wrote before. */
-  return atomic_load_explicit(word, memory_order_acquire);
-}
-
-static void store(_Atomic uint32_t *word, uint32_t value) {
-  atomic_store_explicit(word, value, memory_order_release);
-}
-
 /* ---- beginning ----------------------------------------------------------------------- */
 
 bool mr_keep_asked(const struct keep_wish *wish) {
@@ -53,7 +44,7 @@ static int64_t read_every(const char *text) {
   return (int64_t)(seconds * 1000);
 }
 
-static void make_page(struct job *job, struct keep *keep) {
+void mr_keep_page(struct job *job, struct keep *keep) {
   char path[64];
   keep->page_fd = memory_file("maru-checkpoints", sizeof *keep->page);
   keep->page = mmap(NULL, sizeof *keep->page, PROT_READ | PROT_WRITE, MAP_SHARED, keep->page_fd, 0);
@@ -81,10 +72,12 @@ static void make_page(struct job *job, struct keep *keep) {
  * it has been read. */
 static void note_input(const struct job *job, struct keep *keep) {
   int in_pipe = 0;
-  keep->input_at = lseek(STDIN_FILENO, 0, SEEK_CUR);
+  /* Of several hosts the launcher reads it ahead of node 0. */
+  keep->input_at = keep->several ? -1 : lseek(STDIN_FILENO, 0, SEEK_CUR);
   if (keep->input_pipe >= 0)
     ioctl(keep->input_pipe, FIONREAD, &in_pipe);
-  size_t left = (size_t)in_pipe + job->input.length;
+  size_t left =
+      keep->several ? keep->input_here - keep->input_taken : (size_t)in_pipe + job->input.length;
   keep->input_read = keep->input_at >= 0 ? (uint64_t)keep->input_at : keep->input_given - left;
   if (left > 0 && keep->input_lost)
     return;
@@ -113,6 +106,7 @@ static void keep_gave(struct job *job, const char *bytes, size_t length) {
   if (keep == NULL)
     return;
   keep->input_given += length;
+  keep->input_here += length;
   if (keep->input_lost)
     return;
   keep->input_lost = length > sizeof keep->input - keep->input_length;
@@ -180,11 +174,12 @@ static bool keep_line(struct job *job, int to, const char *line, size_t length) 
 
 /* What has no end yet is not shown, and does not come again. */
 static void note_lines(const struct job *job, struct keep *keep) {
-  for (unsigned i = 0; i < job->here; i++) {
+  for (unsigned i = 0; i < job->nodes; i++) {
     struct keep_begun *begun = &keep->begun_lines[i];
     const struct stream *stream = &job->node[i].streams[0];
     begun->length = stream->length;
-    memcpy(begun->line, stream->line, begun->length);
+    if (begun->length > 0)
+      memcpy(begun->line, stream->line, begun->length);
   }
 }
 
@@ -433,6 +428,8 @@ static void keep_again(struct job *job) {
   keep->recovering = false;
   keep->ended = false;
   keep->length = 0;
+  keep->input_here = keep->input_length;
+  keep->input_taken = 0;
   if (keep->input_at >= 0)
     lseek(STDIN_FILENO, keep->input_at, SEEK_SET);
   keep->state = KEEP_IDLE;
@@ -459,7 +456,7 @@ static void keep_end(struct job *job) {
   mr_folder_await(job);
 }
 
-void mr_keep_begin(struct job *job, const struct keep_wish *wish) {
+void mr_keep_begin(struct job *job, const struct keep_wish *wish, bool several) {
   static struct keep keep;
   static const struct keep_calls calls = {.step = keep_step,
                                           .lost = keep_lost,
@@ -478,8 +475,9 @@ void mr_keep_begin(struct job *job, const struct keep_wish *wish) {
     mr_launch_fail(STATUS_USAGE, "--output is 'held' or 'now'", wish->output);
   keep = (struct keep){.every_ms = read_every(wish->every != NULL ? wish->every : MR_KEEP_EVERY),
                        .dir = -1,
+                       .several = several,
                        .at_once = wish->output != NULL && strcmp(wish->output, "now") == 0};
-  make_page(job, &keep);
+  mr_keep_page(job, &keep);
   if (wish->resume != NULL) {
     keep.committed = keep.number = keep.written = mr_folder_read(&keep, job->nodes, wish->resume);
     keep.page->restore = keep.committed;
@@ -487,6 +485,7 @@ void mr_keep_begin(struct job *job, const struct keep_wish *wish) {
     store(&keep.page->over, keep.number);
     store(&keep.page->wanted, keep.number);
     skip_input(&keep);
+    keep.input_given = keep.input_read;
   }
   if (wish->folder != NULL)
     mr_folder_begin(&keep, wish->folder);

@@ -1,4 +1,4 @@
-/* keep.h: checkpoints of a job on this host, the launcher's part (internal to maru-launch).
+/* keep.h: checkpoints of a job, the launcher's part (internal to maru-launch).
  *
  * Every so often the launcher has the nodes stop at a cut. They write their images to files in
  * memory that it holds (checkpoint.h); what the last whole one has is never written over.
@@ -15,6 +15,14 @@
 
 #include "../checkpoint.h"
 #include "launch.h"
+
+/* Words of the page. Acquire: with one comes what was written before it, which release shows. */
+static inline uint32_t load(const _Atomic uint32_t *word) {
+  return atomic_load_explicit(word, memory_order_acquire);
+}
+static inline void store(_Atomic uint32_t *word, uint32_t value) {
+  atomic_store_explicit(word, value, memory_order_release);
+}
 
 struct keep_wish {
   const char *every;  /* seconds; NULL: as MR_KEEP_EVERY, if one of these is there */
@@ -49,6 +57,10 @@ struct keep {
    * the latter is the offset. */
   uint64_t input_given, input_read;
   int input_pipe; /* ours of the end that node 0 reads: what is in it can be asked after; -1 */
+  /* On several hosts (mirror.h): what node 0 was given since it was started, and has read of it. */
+  bool several;
+  uint64_t input_here, input_taken;
+  int32_t unkept[MR_LAUNCH_NODES]; /* why an image that comes now could not be taken; 0: it could */
   /* Lines that nodes had begun at the last whole one. */
   struct keep_begun {
     char *line;
@@ -68,8 +80,11 @@ struct keep {
 
 /* Whether checkpoints are asked for. */
 bool mr_keep_asked(const struct keep_wish *wish);
-/* Before the nodes start. */
-void mr_keep_begin(struct job *job, const struct keep_wish *wish);
+/* Before the nodes start.  `several`: they are on several hosts. */
+void mr_keep_begin(struct job *job, const struct keep_wish *wish, bool several);
+/* Makes the page and all nodes' files, and names the page to nodes that start.  Ends the process
+ * where there is no memory. */
+void mr_keep_page(struct job *job, struct keep *keep);
 /* For those files that know nothing of checkpoints: job->keeps. */
 struct keep_calls {
   /* Does what is to be done now; in how many ms it wants to be called again, -1: not. */
@@ -93,6 +108,22 @@ struct keep_calls {
   /* The job is over: shows what is held, and waits for the folder. */
   void (*end)(struct job *job);
 };
+
+/* ---- slots.c ---- */
+
+/* The pages of an image. */
+struct mr_slots {
+  size_t length; /* of its file in memory */
+  uint32_t *each;
+  size_t count;
+};
+
+/* As pread, to the end of the file. */
+ssize_t mr_slots_read_at(int fd, uint8_t *bytes, size_t length, uint64_t at);
+/* Of that file in memory; `each` is to be freed, also where it fails: negative errno. */
+int mr_slots_open(int file, struct mr_slots *slots);
+/* How many of the next lie in a row, `most` at most. */
+size_t mr_slots_row(const struct mr_slots *slots, size_t first, size_t most);
 
 /* ---- kept.c ---- */
 

@@ -10,8 +10,12 @@
  *     keep.c          checkpoints, and what follows when a node is lost (keep.h)
  *     folder.c        checkpoints in a folder
  *     kept.c          how they stand, for `maru top`
+ *     slots.c         which pages an image has
  *     secret.c        what the nodes know and nobody else
  *     hosts.c         jobs on several hosts: one agent a host, over ssh
+ *     agent.c         such an agent
+ *     frames.c        what it and they tell each other (frames.h)
+ *     mirror.c        checkpoints there (mirror.h)
  *
  * One thread. What fails here ends the process with one line (mr_launch_fail); no node outlives it.
  * The kernel kills the nodes of a process that dies, and an agent dies with its connection.
@@ -86,6 +90,8 @@ struct job {
   unsigned nodes;       /* of all hosts */
   unsigned first, here; /* those of this host, and the only ones in `node` */
   unsigned alive;       /* that this process knows to be */
+  /* By `first`.  With checkpoints on several hosts the launcher has the lines there that nodes had
+   * begun. */
   struct node node[MR_LAUNCH_NODES];
   char **command;
   const char *addresses; /* "ADDRESS:PORT,…", one per node */
@@ -145,6 +151,9 @@ void mr_launch_end(struct job *job, int status);
 /* How long to wait for news, in ms; sends KILL when it is time to. */
 int mr_launch_patience(struct job *job);
 void mr_launch_say_why(const struct job *job);
+/* All nodes are gone, one of which was lost, and begin again: says so, and forgets what was true of
+ * those. */
+void mr_launch_again(struct job *job);
 
 /* ---- nodes.c ---- */
 
@@ -205,8 +214,13 @@ void mr_launch_secret_close(struct job *job);
 
 /* ---- hosts.c ---- */
 
+struct keep_wish;
+
 /* As main: the job's nodes are on the hosts that the file names. */
-void mr_launch_on_hosts(struct job *job, const char *file);
+void mr_launch_on_hosts(struct job *job, const char *file, const struct keep_wish *keep);
+
+/* ---- agent.c ---- */
+
 /* As main, on one of them. */
 void mr_launch_agent(struct job *job);
 

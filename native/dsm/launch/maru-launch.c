@@ -62,11 +62,10 @@ static struct wish read_arguments(struct job *job, int count, char **arguments) 
   int at = mr_arguments("maru-launch", options, sizeof options / sizeof *options, count, arguments);
   if (at >= count || nodes == 0)
     mr_launch_fail(STATUS_USAGE, USAGE, "");
-  if (mr_keep_asked(&wish.keep) &&
-      (wish.hosts != NULL || report >= 0 || getenv("MARU_LAUNCH_BOOST")))
+  if (mr_keep_asked(&wish.keep) && (report >= 0 || getenv("MARU_LAUNCH_BOOST")))
     mr_launch_fail(STATUS_USAGE,
-                   "--ckpt-every, --ckpt-dir and --resume are for jobs of one host so "
-                   "far, without --report, --advise and --boost",
+                   "--ckpt-every, --ckpt-dir and --resume are for jobs without --report, --advise "
+                   "and --boost",
                    "");
   if (wish.keep.output != NULL && !mr_keep_asked(&wish.keep))
     mr_launch_fail(STATUS_USAGE, "--output is for jobs with checkpoints: --ckpt-every, --ckpt-dir",
@@ -81,7 +80,7 @@ static void on_this_host(struct job *job, const struct keep_wish *keep) {
   mr_launch_catch_signals(job);
   job->here = job->nodes;
   job->signal = mr_launch_signal_nodes;
-  mr_keep_begin(job, keep);
+  mr_keep_begin(job, keep, false);
   mr_launch_bind_here(job);
   /* With checkpoints it has to be known how much of a pipe was read. */
   if (isatty(0) || (job->keep != NULL && lseek(0, 0, SEEK_CUR) < 0))
@@ -139,7 +138,7 @@ int main(int count, char **arguments) {
     fcntl(job.report, F_SETFD, FD_CLOEXEC);
   mr_launch_secret_draw(&job);
   if (wish.hosts != NULL)
-    mr_launch_on_hosts(&job, wish.hosts);
+    mr_launch_on_hosts(&job, wish.hosts, &wish.keep);
   else
     on_this_host(&job, &wish.keep);
   mr_launch_say_why(&job);

@@ -327,11 +327,7 @@ static void start_again(struct job *job) {
   if (job->input.to >= 0)
     close(job->input.to);
   job->input.to = -1;
-  job->input.length = job->input.given = 0;
-  job->keeps->again(job);
-  job->said = false;
-  free(job->lost);
-  job->lost = NULL;
+  mr_launch_again(job);
   mr_launch_bind_here(job);
   start_nodes(job);
   job->keeps->feed(job);

@@ -78,7 +78,7 @@ keeps =
   concat
     <$> traverse
       told
-      [ ("--ckpt-every", strOption (long "ckpt-every" <> metavar "SECONDS" <> help "Take a checkpoint so often (0.02 to 86400; 30 with --ckpt-dir): where a node is lost, all go on from the last (programs in the ANL macros, on one host)")),
+      [ ("--ckpt-every", strOption (long "ckpt-every" <> metavar "SECONDS" <> help "Take a checkpoint so often (0.02 to 86400; 30 with --ckpt-dir): where a node is lost, all go on from the last (programs that maru-cc built)")),
         ("--ckpt-dir", strOption (long "ckpt-dir" <> metavar "DIR" <> action "directory" <> help "Copy each checkpoint to this folder, too")),
         ("--resume", strOption (long "resume" <> metavar "DIR" <> action "directory" <> help "Go on from the checkpoint in this folder, with the same -n and COMMAND")),
         ("--output", strOption (long "output" <> metavar "held|now" <> completeWith ["held", "now"] <> help "With checkpoints: whether the nodes' output is held until it cannot come again (default held)"))

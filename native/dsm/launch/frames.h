@@ -1,0 +1,44 @@
+/* frames.h: what the launcher of a job on several hosts and its agents tell each other (internal to
+ * maru-launch).
+ *
+ * A frame is a head and `length` bytes.  In host order: a job runs on one architecture.
+ */
+#ifndef MARU_DSM_LAUNCH_FRAMES_H
+#define MARU_DSM_LAUNCH_FRAMES_H
+
+#include "launch.h"
+
+enum mr_frame_kind {
+  FRAME_BEGIN = 1, /* to the agent; node: the first; value: how many; strings: secret, address,
+                      folder, number of nodes, "1" where there are checkpoints, environment, "",
+                      command */
+  FRAME_ADDRESSES, /* to the agent: a string */
+  FRAME_SIGNAL,    /* to the agent; value */
+  FRAME_INPUT,     /* to the agent: bytes for node 0; none: the end */
+  FRAME_PORTS,     /* from it: a uint16_t per node */
+  FRAME_LINE,      /* from it; value: 1 or 2 */
+  FRAME_TAKEN,     /* from it; value: so many bytes of the input; below 0: node 0 takes no more */
+  FRAME_ENDED,     /* from it; value: status */
+  FRAME_OVER,      /* from it; node: its first; value: the program's status */
+  /* Of checkpoints; mirror.c. */
+  FRAME_WORDS, /* to the agent: what the launcher says to nodes */
+  FRAME_STAND, /* from it; node: what that one says */
+  FRAME_IMAGE, /* either way; node; value: which of its files; a place there, and bytes */
+  FRAME_BEGUN, /* either way; node: the line that it had begun at the cut */
+};
+
+struct mr_frame {
+  uint32_t kind, node, length;
+  int32_t value;
+};
+
+#define MR_FRAME_MAX (MR_LAUNCH_LINE + 1u)
+
+/* To who does not read any more it goes nowhere: reading from there will tell. */
+void mr_frame_send(struct job *job, int fd, enum mr_frame_kind kind, unsigned node, int value,
+                   const void *body, size_t length);
+/* The next one; the body, of less than `most` bytes, ends with a zero that is not counted.  False:
+ * there is none, or patience is over. */
+bool mr_frame_read(struct job *job, int fd, struct mr_frame *frame, char *body, size_t most);
+
+#endif
