@@ -35,10 +35,16 @@ struct host {
   pid_t pid;
   int to, from; /* -1: ended */
   bool lost;    /* it ended before its nodes */
+  bool failed;  /* no agent could be started there since the last loss */
 };
 
 /* Nodes that are to begin again have so long to end; then their host counts as lost. */
 #define CUT_MS 5000
+
+/* A host whose agent was started has so long to say its nodes' ports: ssh gives up the connection
+ * itself before. */
+#define AGENT_MS 30000
+#define SILENT "its agent has said nothing for 30 s"
 
 static struct {
   struct host host[MR_LAUNCH_NODES];
@@ -173,15 +179,30 @@ static void leave(struct job *job, int signal) {
   exit(job->status);
 }
 
-/* False: its agent could not be started. */
-static bool hear_ports(struct job *job, const struct host *host, uint16_t *ports) {
+static bool speaks(struct job *job, const struct host *host) {
+  const int64_t end = mr_launch_now() + AGENT_MS;
+  for (int64_t left; (left = end - mr_launch_now()) > 0;) {
+    struct pollfd polled[] = {{.fd = host->from, .events = POLLIN},
+                              {.fd = job->signals, .events = POLLIN}};
+    if (poll(polled, 2, (int)left) > 0 && polled[1].revents != 0)
+      mr_launch_read_signals(job);
+    if (polled[0].revents != 0)
+      return true;
+  }
+  return false;
+}
+
+/* Why there are none; NULL: there are. */
+static const char *hear_ports(struct job *job, const struct host *host, uint16_t *ports) {
   struct mr_frame frame;
   char body[MR_LAUNCH_NODES * 2 + 2];
+  if (!speaks(job, host))
+    return SILENT;
   if (!mr_frame_read(job, host->from, &frame, body, sizeof body) || frame.kind != FRAME_PORTS ||
       frame.length != host->here * sizeof *ports)
-    return false;
+    return "no agent could be started there";
   memcpy(ports + host->first, body, frame.length);
-  return true;
+  return NULL;
 }
 
 static void signal_hosts(struct job *job, int signal) {
@@ -311,24 +332,23 @@ static int patience_of(struct job *job, int64_t *until) {
 static struct host *other_host(void) {
   struct host *found = NULL;
   for (unsigned i = all.count; i-- > 0;)
-    if (!all.host[i].lost && (found == NULL || found->here > 0))
+    if (!all.host[i].lost && !all.host[i].failed && (found == NULL || found->here > 0))
       found = &all.host[i];
   return found;
 }
 
 /* The lost host's nodes are to start on another. */
-static bool move_nodes(struct job *job, struct host *lost) {
+static bool move_nodes(struct host *lost) {
   struct host *other = other_host();
   if (other == NULL) {
     fprintf(stderr, "maru: launch: no other host of --hosts is left for the nodes of host %s\n",
             lost->name);
-    mr_launch_end(job, STATUS_LOST);
     return false;
   }
   fprintf(stderr, "maru: launch: the nodes of host %s start on host %s\n", lost->name, other->name);
   memcpy(lost->name, other->name, sizeof lost->name);
   lost->address = other->address;
-  lost->lost = false;
+  lost->lost = lost->failed = false;
   if (other->here == 0) { /* it takes the lost one's place */
     all.count--;
     memmove(other, other + 1, (size_t)(all.host + all.count - other) * sizeof *other);
@@ -346,6 +366,11 @@ static void end_agent(struct host *host) {
   kill(-host->pid, SIGKILL);
   waitpid(host->pid, NULL, 0);
   host->pid = 0;
+}
+
+static void end_agents(void) {
+  for (unsigned i = 0; i < all.count; i++)
+    end_agent(&all.host[i]);
 }
 
 /* Agents end by themselves after their nodes. */
@@ -374,8 +399,7 @@ static void watch_hosts(struct job *job) {
         if (all.host[i].from >= 0)
           lose_host(job, &all.host[i]);
   }
-  for (unsigned i = 0; i < all.count; i++)
-    end_agent(&all.host[i]);
+  end_agents();
 }
 
 static void begin_host(struct job *job, struct host *host) {
@@ -384,24 +408,34 @@ static void begin_host(struct job *job, struct host *host) {
   tell_begin(job, host);
 }
 
+/* Its nodes go to another host, and none to it: it may have several lines of the file. */
+static bool replace_host(struct job *job, struct host *host, const char *why) {
+  fprintf(stderr, "maru: launch: host %s: %s\n", host->name, why);
+  end_agent(host);
+  for (unsigned i = 0; i < all.count; i++)
+    all.host[i].failed |= strcmp(all.host[i].name, host->name) == 0;
+  if (!move_nodes(host))
+    return false;
+  begin_host(job, host);
+  return true;
+}
+
 /* Agents on all hosts that have nodes; where the job goes on, another host serves for one that
  * cannot be reached. */
 static bool start_hosts(struct job *job, bool again) {
   static uint16_t ports[MR_LAUNCH_NODES];
+  const char *why;
   job->signal = leave;
   for (unsigned i = 0; i < all.count; i++)
     if (all.host[i].here > 0)
       begin_host(job, &all.host[i]);
   for (unsigned i = 0; i < all.count; i++) {
     struct host *host = &all.host[i];
-    while (host->here > 0 && !hear_ports(job, host, ports)) {
+    while (host->here > 0 && (why = hear_ports(job, host, ports)) != NULL) {
       if (!again)
-        refuse(STATUS_UNAVAILABLE, "host %s: no agent could be started there%s", host->name, "");
-      end_agent(host);
-      host->lost = true;
-      if (!move_nodes(job, host))
+        refuse(STATUS_UNAVAILABLE, "host %s: %s", host->name, why);
+      if (!replace_host(job, host, why))
         return false;
-      begin_host(job, host);
     }
   }
   for (unsigned i = 0; i < all.count; i++)
@@ -412,19 +446,34 @@ static bool start_hosts(struct job *job, bool again) {
 }
 
 /* All begin again, the nodes of lost hosts on others. */
-static bool start_again(struct job *job) {
-  struct keep *keep = job->keep;
+static bool begin_again(struct job *job) {
   for (unsigned i = 0; i < all.count; i++)
-    if (all.host[i].lost && !move_nodes(job, &all.host[i]))
+    all.host[i].failed = false;
+  for (unsigned i = 0; i < all.count; i++)
+    if (all.host[i].lost && !move_nodes(&all.host[i]))
       return false;
   mr_launch_again(job);
-  if (!start_hosts(job, true))
-    return false;
+  return start_hosts(job, true);
+}
+
+static void give_input_again(struct job *job) {
+  const struct keep *keep = job->keep;
   job->input.given = keep->input_length;
   if (keep->input_length > 0)
     mr_frame_send(job, all.host[0].to, FRAME_INPUT, 0, 0, keep->input, keep->input_length);
   if (job->input.from < 0)
     mr_frame_send(job, all.host[0].to, FRAME_INPUT, 0, 0, "", 0);
+}
+
+/* False: no host is left; the job is over. */
+static bool start_again(struct job *job) {
+  if (!begin_again(job)) {
+    end_agents();
+    job->signal = signal_hosts;
+    mr_launch_end(job, STATUS_LOST);
+    return false;
+  }
+  give_input_again(job);
   return true;
 }
 

@@ -72,17 +72,46 @@ def left_by(program):
     return left
 
 
-def run(draw, sort, arguments, program, out):
-    """How the launcher ended; None: it hangs."""
+def run(strike, arguments, program, out):
+    """How the launcher ended, None: it hangs; what it said; the processes that were left."""
     launcher = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.PIPE)
     try:
-        strike(draw, sort, program, launcher) if sort else None
+        strike(launcher)
         said = launcher.communicate(timeout=LIMIT_S)[1].decode(errors="replace")
-        return launcher.returncode, said
+        return launcher.returncode, said, left_by(program)
     except subprocess.TimeoutExpired:
         launcher.kill()
         launcher.communicate()
-        return None, ""
+        return None, "", left_by(program)
+
+
+def outlive(strike, command, kept, program, want):
+    """What went wrong with that job, or nothing. command(OPTIONS) starts it; a folder that `kept`
+    names has its checkpoints: the launcher may be killed, and the job is resumed from there."""
+    with tempfile.TemporaryFile() as out:
+        status, said, left = run(strike, command("--ckpt-dir", kept) if kept else command(), program, out)
+        if kept and status == -signal.SIGKILL:
+            # It may have been killed before there was a checkpoint.
+            again = ["--resume", kept] if os.path.exists(kept + "/checkpoint") else []
+            if not again:
+                out.seek(0)
+                out.truncate()
+            status, said, more = run(lambda launcher: None, command(*again), program, out)
+            left += more
+        out.seek(0)
+        printed = lines(out.read().decode(errors="replace"))
+    if "VERBOSE" in os.environ:
+        print(*re.findall(r"lost node.*", said), sep="\n", flush=True)
+    if left:
+        return f"{len(left)} processes left"
+    if status is None:
+        return f"hangs: not ended after {LIMIT_S} s"
+    if status != 0:
+        return f"status {status}, said: {said[-400:]!r}"
+    # A launcher that was killed may have shown lines of a checkpoint that the folder does not have.
+    if (sorted(set(printed)) if kept else printed) != want:
+        return f"prints something else: {printed[:3]} …"
+    return None
 
 
 def moment(maru, program, draw, sort, want):
@@ -92,32 +121,13 @@ def moment(maru, program, draw, sort, want):
     name = f"{sort}, {count} nodes, a checkpoint every {every} s, {way}"
     if count not in want:
         want[count] = expected(maru, program, count)
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryDirectory() as scratch:
-        folder = scratch + "/kept"
-        options = ["--transport", way, "--ckpt-every", every] + (["--ckpt-dir", folder] if sort == "launcher" else [])
-        arguments = command(maru, program, count, *options) + [STEP_MS]
-        status, said = run(draw, sort, arguments, program, out)
-        left = left_by(program)
-        if status == -signal.SIGKILL and sort == "launcher":
-            # It may have been killed before there was a checkpoint.
-            again = ["--resume", folder] if os.path.exists(folder + "/checkpoint") else []
-            if not again:
-                out.seek(0)
-                out.truncate()
-            status, said = run(draw, None, command(maru, program, count, *again) + [STEP_MS], program, out)
-            left += left_by(program)
-        out.seek(0)
-        printed = lines(out.read().decode(errors="replace"))
-    if left:
-        return name, f"{len(left)} processes left"
-    if status is None:
-        return name, f"hangs: not ended after {LIMIT_S} s"
-    if status != 0:
-        return name, f"status {status}, said: {said[-400:]!r}"
-    # A launcher that was killed may have shown lines of a checkpoint that the folder does not have.
-    if (sorted(set(printed)) if sort == "launcher" else printed) != want[count]:
-        return name, f"prints something else: {printed[:3]} …"
-    return name, None
+    with tempfile.TemporaryDirectory() as scratch:
+
+        def again(*options):
+            return command(maru, program, count, "--transport", way, "--ckpt-every", every, *options) + [STEP_MS]
+
+        kept = scratch + "/kept" if sort == "launcher" else None
+        return name, outlive(lambda launcher: strike(draw, sort, program, launcher), again, kept, program, want[count])
 
 
 if __name__ == "__main__":

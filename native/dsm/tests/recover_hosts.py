@@ -12,15 +12,13 @@ from its folder.  Output as of recover.py.
 """
 
 import os
-import re
 import signal
-import subprocess
 import sys
 import tempfile
 import time
 
 from moments import play
-from recover import LIMIT_S, STEP_MS, STEPS, expected, kill, left_by, lines
+from recover import STEP_MS, STEPS, expected, kill, outlive
 
 NODES = 4
 SORTS = ["node", "host", "two hosts", "host again", "host and node", "launcher and node"]
@@ -53,55 +51,22 @@ def strike(draw, sort, program, launcher):
         kill_hosts(draw, launcher, 1)
 
 
-def run(draw, sort, arguments, program, out):
-    """How the launcher ended, None: it hangs; what it said; what was left."""
-    launcher = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.PIPE)
-    try:
-        strike(draw, sort, program, launcher) if sort else None
-        said = launcher.communicate(timeout=LIMIT_S)[1].decode(errors="replace")
-        return launcher.returncode, said, left_by(program)
-    except subprocess.TimeoutExpired:
-        launcher.kill()
-        launcher.communicate()
-        return None, "", left_by(program)
-
-
 def moment(maru, program, draw, sort, want):
     """Its name, and what went wrong or nothing."""
     each, every = draw.choice([1, 2]), draw.choice(["0.05", "0.2"])
     name = f"{sort}, {each} nodes a host, a checkpoint every {every} s"
     if not want:
         want += expected(maru, program, NODES)
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryDirectory() as scratch:
-        folder, hosts = scratch + "/kept", scratch + "/hosts"
+    with tempfile.TemporaryDirectory() as scratch:
+        hosts = scratch + "/hosts"
         with open(hosts, "w", encoding="ascii") as file:
             file.writelines(f"127.0.0.{number} {each}\n" for number in range(1, 5))
-        kept = sort == "launcher and node"
 
         def command(*options):
-            return [maru, "launch", "-n", str(NODES), "--hosts", hosts, *options, "--", program, str(NODES), STEPS, STEP_MS]
+            return [maru, "launch", "-n", str(NODES), "--hosts", hosts, "--ckpt-every", every, *options, "--", program, str(NODES), STEPS, STEP_MS]
 
-        status, said, left = run(draw, sort, command("--ckpt-every", every, *(["--ckpt-dir", folder] if kept else [])), program, out)
-        if kept and status == -signal.SIGKILL:
-            again = ["--resume", folder] if os.path.exists(folder + "/checkpoint") else []
-            if not again:
-                out.seek(0)
-                out.truncate()
-            status, said, more = run(draw, None, command(*again), program, out)
-            left += more
-        out.seek(0)
-        printed = lines(out.read().decode(errors="replace"))
-    if left:
-        return name, f"{len(left)} processes left"
-    if status is None:
-        return name, f"hangs: not ended after {LIMIT_S} s"
-    if status != 0:
-        return name, f"status {status}, said: {said[-400:]!r}"
-    if (sorted(set(printed)) if kept else printed) != want:
-        return name, f"prints something else: {printed[:3]} …"
-    if "VERBOSE" in os.environ:
-        print(name, re.findall(r"lost node.*", said), flush=True)
-    return name, None
+        kept = scratch + "/kept" if sort == "launcher and node" else None
+        return name, outlive(lambda launcher: strike(draw, sort, program, launcher), command, kept, program, want)
 
 
 if __name__ == "__main__":

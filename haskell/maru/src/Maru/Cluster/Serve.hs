@@ -55,13 +55,14 @@ instance Binary Block where
   put (Block n ns s l c notes) = put (n, ns, s, l, c, notes)
   get = (\(n, ns, s, l, c, notes) -> Block n ns s l c notes) <$> get
 
--- | @serve alike workers wire@, see 'serveWith'.
+-- | @serve alike workers wire@: 'serveWith' a shelf that few calls fill. Address space costs nothing
+-- until items lie there.
 serve :: Bool -> Int -> Wire -> IO Bool
 serve = serveWith (64 * 1024 * 1024 * 1024)
 
--- | @serveWith shelf alike workers wire@: until the other side hangs up ('False') or says that the program is
--- over ('True'). Then nothing is left of any call. It beats every 5 s, whatever its items take.
--- The shelf is address space for items of a call, in bytes; its memory is what they take.
+-- | @serveWith shelf alike workers wire@: until the other side hangs up ('False') or says that the
+-- program is over ('True'). Then nothing is left of any call. It beats every 5 s, whatever its items
+-- take. The shelf is address space for items of a call, in bytes; its memory is what they take.
 serveWith :: Int -> Bool -> Int -> Wire -> IO Bool
 serveWith shelf alike own wire = do
   calls <- newIORef IntMap.empty
