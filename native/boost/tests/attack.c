@@ -128,22 +128,12 @@ static void own_thread(const char *program) {
   usleep(10000);
   lie(0, pid, mr_start_time(pid));
   struct daemon d = start_daemon(program, &board, "pb", "1000");
-  struct mr_sched now;
-  int64_t end = maru_now_ns() + LONG_ENOUGH;
-  do {
-    CHECK(maru_now_ns() < end);
-    CHECK_EQUAL(mr_sched_get(pid, &now), 0);
-  } while (now.policy != SCHED_FIFO);
-  CHECK(now.priority <= 80);
+  CHECK(until_policy(pid, SCHED_FIFO).priority <= 80);
   atomic_store(&table->used, 0); /* "there is no such line" */
-  do {
-    CHECK(maru_now_ns() < end);
-    CHECK_EQUAL(mr_sched_get(pid, &now), 0);
-  } while (now.policy == SCHED_FIFO);
+  until_policy(pid, SCHED_OTHER);
   CHECK_EQUAL(end_daemon(&d, report, sizeof report), 0);
   CHECK(field(report, "raises") > 0);
-  CHECK_EQUAL(mr_sched_get(pid, &now), 0);
-  CHECK_EQUAL(now.policy, SCHED_OTHER);
+  CHECK_EQUAL(place_of(pid).policy, SCHED_OTHER);
   kill(pid, SIGKILL);
   finish(pid);
 }
@@ -296,20 +286,6 @@ static void huge_boards(const char *program) {
 
 /* ---- a raised thread ------------------------------------------------------ */
 
-static struct mr_sched place_of(pid_t pid) {
-  struct mr_sched now;
-  CHECK_EQUAL(mr_sched_get(pid, &now), 0);
-  return now;
-}
-
-static void until_policy(pid_t pid, uint32_t policy) {
-  int64_t end = maru_now_ns() + LONG_ENOUGH;
-  while (place_of(pid).policy != policy) {
-    CHECK(maru_now_ns() < end);
-    usleep(100);
-  }
-}
-
 static void show_alone(pid_t pid) {
   memset((void *)table->channels, 0, sizeof table->channels);
   lie(0, pid, mr_start_time(pid));
@@ -412,11 +388,12 @@ static void gentle_by_default(const char *program) {
   struct daemon d = start_daemon_by(program, &board, "auto", NULL, "1000");
   int64_t end = maru_now_ns() + LONG_ENOUGH;
   struct mr_sched now;
-  do {
-    CHECK(maru_now_ns() < end);
-    now = place_of(pid);
+  while ((now = place_of(pid)).nice == 0) {
     CHECK_EQUAL(now.policy, SCHED_OTHER);
-  } while (now.nice == 0);
+    CHECK(maru_now_ns() < end);
+    usleep(100);
+  }
+  CHECK_EQUAL(now.policy, SCHED_OTHER);
   CHECK_EQUAL(now.nice, -1);
   CHECK_EQUAL(end_daemon(&d, report, sizeof report), 0);
   CHECK_EQUAL(place_of(pid).nice, 0);

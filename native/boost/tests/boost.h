@@ -46,6 +46,24 @@ static inline pid_t child_of(pid_t pid) {
   return child;
 }
 
+static inline struct mr_sched place_of(pid_t pid) {
+  struct mr_sched now;
+  CHECK_EQUAL(mr_sched_get(pid, &now), 0);
+  return now;
+}
+
+/* Where it is then.  It sleeps between its looks: above all others it would keep a core from the
+ * daemon, and from all tests beside this one. */
+static inline struct mr_sched until_policy(pid_t pid, uint32_t policy) {
+  int64_t end = maru_now_ns() + LONG_ENOUGH;
+  struct mr_sched now;
+  while ((now = place_of(pid)).policy != policy) {
+    CHECK(maru_now_ns() < end);
+    usleep(100);
+  }
+  return now;
+}
+
 /* Runs MARU_BOOST (the program's path) on that board, which has a channel. */
 static inline struct daemon start_daemon_by(const char *program, const struct maru_board *board,
                                             const char *policy, const char *how,

@@ -101,7 +101,7 @@ static void charged(enum crowd_kind kind) {
   pid_t late = start(one_run, &his), run = start(one_run, &roots);
   usleep(50000);
   pid_t daemon = search();
-  until_raised(run);
+  until_policy(run, SCHED_FIFO);
   for (int i = 0; i < 100; i++) {
     CHECK(!is_raised(late));
     usleep(1000);
@@ -123,7 +123,7 @@ static void beside(void (*crowd)(void *)) {
   struct run other = {.user = OTHER};
   pid_t run = start(one_run, &other);
   pid_t daemon = search();
-  until_raised(run);
+  until_policy(run, SCHED_FIFO);
   end_search(daemon);
   end(many);
   end(run);
@@ -196,7 +196,7 @@ static void only_named_so(void) {
   if (read(ready[0], &byte, 1) == 1) {
     struct run roots = {0};
     pid_t run = start(one_run, &roots), daemon = search();
-    until_raised(run); /* the search went by the FIFO before */
+    until_policy(run, SCHED_FIFO); /* the search went by the FIFO before */
     end_search(daemon);
     CHECK_EQUAL(waitpid(fifo, NULL, WNOHANG), 0);
     kill(fifo, SIGKILL);
@@ -220,7 +220,7 @@ static void named(const char *which, const char *whom, unsigned served) {
   pid_t daemon = search_for(program, which, whom);
   for (unsigned i = 0; i < 3; i++)
     if (served & 1u << i)
-      until_raised(pids[i]);
+      until_policy(pids[i], SCHED_FIFO);
   for (int k = 0; k < 300; k++, usleep(1000))
     for (unsigned i = 0; i < 3; i++)
       CHECK(served & 1u << i || !is_raised(pids[i]));

@@ -55,20 +55,6 @@ static void end(pid_t pid) {
   CHECK_EQUAL(finish(pid), SIGKILL);
 }
 
-static struct mr_sched place_of(pid_t pid) {
-  struct mr_sched now;
-  CHECK_EQUAL(mr_sched_get(pid, &now), 0);
-  return now;
-}
-
-static void until_policy(pid_t pid, uint32_t policy) {
-  int64_t last = maru_now_ns() + LONG_ENOUGH;
-  while (place_of(pid).policy != policy) {
-    CHECK(maru_now_ns() < last);
-    usleep(100);
-  }
-}
-
 static void end_well(struct daemon *d) {
   char report[512];
   CHECK_EQUAL(end_daemon(d, report, sizeof report), 0);

@@ -70,19 +70,7 @@ static inline pid_t search_for(const char *program, const char *which, const cha
   return pid;
 }
 
-static inline bool is_raised(pid_t pid) {
-  struct mr_sched now;
-  CHECK_EQUAL(mr_sched_get(pid, &now), 0);
-  return now.policy == SCHED_FIFO;
-}
-
-static inline void until_raised(pid_t pid) {
-  int64_t last = maru_now_ns() + LONG_ENOUGH;
-  while (!is_raised(pid)) {
-    CHECK(maru_now_ns() < last);
-    usleep(500);
-  }
-}
+static inline bool is_raised(pid_t pid) { return place_of(pid).policy == SCHED_FIFO; }
 
 static inline void end(pid_t pid) {
   kill(pid, SIGKILL);

@@ -45,12 +45,12 @@ static void inside(void *unused) {
   usleep(100000);
   pid_t run = start(one_run, &nobody);
   pid_t daemon = search_for(program, NULL, NULL);
-  until_raised(run);
+  until_policy(run, SCHED_FIFO);
   CHECK(boards_of(daemon) <= 9);
   end(many);
   end(run);
   run = start(one_run, &first);
-  until_raised(run);
+  until_policy(run, SCHED_FIFO);
   end(run);
   int64_t last = maru_now_ns() + LONG_ENOUGH;
   while (boards_of(daemon) > 0) {

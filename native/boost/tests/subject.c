@@ -86,12 +86,6 @@ static int admit(struct boost_subject *subject, pid_t pid) {
   return admit_served(subject, pid, &everybody);
 }
 
-static struct mr_sched place_of(pid_t pid) {
-  struct mr_sched now;
-  CHECK_EQUAL(mr_sched_get(pid, &now), 0);
-  return now;
-}
-
 static void check_place(pid_t pid, struct mr_sched wanted, int line) {
   struct mr_sched now = place_of(pid);
   bool good = mr_sched_equal(&now, &wanted) && now.on_fork == wanted.on_fork;
