@@ -68,11 +68,11 @@ bool mr_own_begin_timed(unsigned ends);
 /* Whether the calling thread may now make an own call of the MPI's; one after which no sleeping
  * rank of the job is to be woken (`ends`, as mr_waiting's needs). */
 static inline bool mr_own_begin(unsigned ends) {
-  struct mr_mood *m = &mr_mood;
-  if (!m->quick || LOAD(mr_crowded) || m->seen_ns < LOAD(mr_self.section->busy_until_ns) ||
-      mr_asleep(ends))
+  /* By name, not by address: gcc 14 with UBSan takes the address of such a variable for null. */
+  if (!mr_mood.quick || LOAD(mr_crowded) ||
+      mr_mood.seen_ns < LOAD(mr_self.section->busy_until_ns) || mr_asleep(ends))
     return mr_own_begin_timed(ends);
-  m->begin_ns = m->seen_ns;
+  mr_mood.begin_ns = mr_mood.seen_ns;
   return true;
 }
 
