@@ -32,7 +32,7 @@ import Data.Char (isAscii, isDigit, isPrint)
 import Data.Foldable (for_)
 import Data.IORef
 import Data.List (isPrefixOf, nub, nubBy, sortOn, stripPrefix)
-import Data.Maybe (catMaybes, fromMaybe, mapMaybe)
+import Data.Maybe (catMaybes, fromMaybe, listToMaybe, mapMaybe)
 import Data.Word (Word32)
 import Foreign.C (CInt, Errno (..), errnoToIOError)
 import GHC.IO.Exception (ioe_description)
@@ -59,7 +59,7 @@ data Machines = Machines
     machineMemory :: !Int,
     -- | CPUs of each, and its workers.
     machineCpus :: !Int,
-    -- | A folder with @boot\/vmlinuz-VERSION@ and @lib\/modules\/VERSION@.
+    -- | A folder with @boot\/vmlinuz-VERSION@ and @lib\/modules\/VERSION@ or that in @usr@.
     machineRoot :: !FilePath
   }
   deriving (Eq, Show)
@@ -174,25 +174,36 @@ whyEmulated = do
 
 -- The kernel ------------------------------------------------------------------
 
--- | The newest that has modules, and those of them that a guest needs. Debian's.
+-- | The newest that has the guest's drivers, and those of them that are modules. Debian 12 has all
+-- as modules, in @lib@; Debian 13 has none of them, and its packages put modules into @usr\/lib@.
 findKernel :: FilePath -> IO (FilePath, [FilePath])
 findKernel root = do
   names <- entries (root <> "/boot")
-  let versions = sortOn parts (mapMaybe (stripPrefix "vmlinuz-") names)
-  found <- filterM (fmap (not . null) . modulesOf) (reverse versions)
-  case found of
+  found <- mapM with (reverse (sortOn parts (mapMaybe (stripPrefix "vmlinuz-") names)))
+  case catMaybes found of
+    kernel : _ -> pure kernel
     [] ->
       throwIO $
         unavailable
-          ("there is no kernel with modules below " <> root <> "/boot")
+          ("there is no kernel with drivers of virtio below " <> root <> "/boot")
           "on Debian: apt-get install linux-image-cloud-amd64; or unpack its package, and set MARU_VM_KERNEL to that folder"
-    v : _ -> (,) (root <> "/boot/vmlinuz-" <> v) <$> modulesOf v
   where
-    modulesOf v = catMaybes <$> mapM (present . ((root <> "/lib/modules/" <> v <> "/kernel/drivers/") <>)) drivers
-    drivers = map ("virtio/" <>) ["virtio.ko", "virtio_ring.ko", "virtio_pci_modern_dev.ko", "virtio_pci_legacy_dev.ko", "virtio_pci.ko"] <> ["char/virtio_console.ko"]
-    present file = do
-      there <- filterM fileExist [file <> suffix | suffix <- ["", ".xz", ".zst", ".gz"]]
-      pure (foldr (const . Just) Nothing there)
+    with v = fmap ((,) (root <> "/boot/vmlinuz-" <> v)) <$> firstJust [root <> lib <> "/modules/" <> v | lib <- ["/lib", "/usr/lib"]]
+    firstJust folders = listToMaybe . catMaybes <$> mapM driversIn folders
+
+-- | Files of the drivers that a guest loads; none where the kernel has them built in. 'Nothing': one
+-- that no guest can be without is not there.
+driversIn :: FilePath -> IO (Maybe [FilePath])
+driversIn folder = do
+  builtIn <- either none Char8.lines <$> try (Bytes.readFile (folder <> "/modules.builtin"))
+  files <- catMaybes <$> mapM (present . ((folder <> "/") <>)) drivers
+  pure $ if Char8.pack port `elem` builtIn || any (((folder <> "/" <> port) `isPrefixOf`)) files then Just files else Nothing
+  where
+    none :: IOException -> [Bytes.ByteString]
+    none _ = []
+    port = "kernel/drivers/char/virtio_console.ko"
+    drivers = map ("kernel/drivers/virtio/" <>) ["virtio.ko", "virtio_ring.ko", "virtio_pci_modern_dev.ko", "virtio_pci_legacy_dev.ko", "virtio_pci.ko"] <> [port]
+    present file = listToMaybe <$> filterM fileExist [file <> suffix | suffix <- ["", ".xz", ".zst", ".gz"]]
 
 -- | Numbers of a version, in order.
 parts :: String -> [Int]
