@@ -13,3 +13,13 @@ launcher() { # MPI RANKS: sets `launch`
     mpich) launch=(mpirun.mpich -n "$2") ;;
   esac
 }
+
+# Open MPI starts more ranks than there are slots, without a flag: each version has a name for it, and warns
+# of the one before.
+oversubscribed() {
+  case $(mpirun.openmpi --version 2>/dev/null | head -n 1) in
+    *" 4."*) export OMPI_MCA_rmaps_base_oversubscribe=1 ;;
+    *" 5."*) export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe ;;
+    *) export PRTE_MCA_mapby=:oversubscribe ;;
+  esac
+}
