@@ -31,7 +31,7 @@
 _Atomic uint32_t io_files[IO_FDS];
 static _Atomic uint32_t used; /* numbers below were looked at at least once */
 
-static long raw2(long number, long a, const void *b) {
+static long raw2(long number, long a, void *b) {
   return io_raw(number, a, (long)b, 0, 0, 0, 0);
 }
 
