@@ -2,14 +2,25 @@
    happen meanwhile. Errors are negative errno. */
 #include "accounts.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25
 #endif
+
+/* GHC ends spare threads by pthread_exit. glibc opens libgcc_s.so.1 for the first one, and ends the
+   process where it cannot: one without a descriptor left, as an item may be. So it is opened while
+   there are some, and stays. A program that is wholly static (no base of a loader) has no way to.
+ */
+__attribute__((constructor)) static void let_threads_end(void) {
+  if (getauxval(AT_BASE) != 0)
+    (void)dlopen("libgcc_s.so.1", RTLD_LAZY);
+}
 
 const char *maru_rts_refusal(void) {
   const char *hazard = maru_rts_hazard();

@@ -83,6 +83,8 @@ tests b =
         when (b == Shm) (finishes ["first", "auto"] "" ["right", "workers"]),
       testCase "pages for workers that are not born yet take no descriptor from those that may be" $
         when (b == Shm) (finishes ["sixteen", "24"] "" ["right", "workers"]),
+      testCase "spare threads of the run-time system end where no descriptor is left" $
+        when (b == Shm) (finishes ["spares"] "" ["right"]),
       testCase "a channel takes what address space there is, also less than 16 MiB" $
         when (b == Shm) (finishes ["channel"] "" ["(True,Just 1)"]),
       testGroup

@@ -120,6 +120,15 @@ play ["sixteen", more] = do
   putStrLn (if ys == [2 .. 101] then "right" else "wrong")
   r <- report
   putStrLn (if reportWorkersStarted r > 0 && all ("another worker process" `isInfixOf`) (reportNotes r) then "workers" else show r)
+play ["spares"] = do
+  -- Threads of the run-time system that were for calls, more than it keeps, where no file can be opened.
+  refuse "descriptors 0"
+  called <- forM [1 .. 32 :: Int] $ \_ -> do
+    done <- newEmptyMVar
+    done <$ forkIO (c_usleep 50000 >> putMVar done ())
+  mapM_ takeMVar called
+  _ <- c_usleep 100000
+  putStrLn "right"
 play ["channel"] = do
   -- Less than 16 MiB of address space.
   c_space 8 >>= \r -> when (r /= 0) (throwIO (userError "no limit"))

@@ -169,12 +169,13 @@ readStrictly path = withFile path ReadMode $ \h -> do
   text <- hGetContents h
   text <$ evaluate (length text)
 
--- | Runs, sleeps or is stopped; a zombie does not.
+-- | Runs, sleeps or is stopped; a zombie does not, unless it has threads that have not ended yet.
 alive :: ProcessID -> IO Bool
 alive pid = do
   status <- contents ("/proc/" <> show pid <> "/status")
   let state = [drop 6 l | l <- lines status, "State:" `isPrefixOf` l]
-  pure (any (\s -> not ("Z" `isInfixOf` s || "X" `isInfixOf` s)) state)
+      others = or [n > (1 :: Int) | ["Threads:", count] <- map words (lines status), (n, "") <- reads count]
+  pure (others || any (\s -> not ("Z" `isInfixOf` s || "X" `isInfixOf` s)) state)
 
 residentMiB :: IO Int
 residentMiB = do
