@@ -187,7 +187,7 @@ sanitized() { # NAME
   # Single-stepping through a sanitizer's instructions takes minutes and shows nothing about ours.
   local tests
   mapfile -t tests < <(meson test -C "$build/.native-$name" --no-rebuild --list |
-    sed 's|.*/ *||' | grep -vx kill_every_instruction)
+    sed 's|.*[/:] *||' | grep -vx kill_every_instruction) # "maru:dsm / NAME"; Meson 1.12: "dsm - maru:NAME"
   meson_tests "$build/.native-$name" --timeout-multiplier "$((5 * $(patience)))" "${tests[@]}"
 }
 
