@@ -4,6 +4,7 @@
 
 Each check has a page of its own. MARU_TEST_SCALE multiplies the broken files of verdicts."""
 
+import io
 import json
 import os
 import random
@@ -12,6 +13,7 @@ import sys
 import tempfile
 import time
 import traceback
+import zipfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from browser import Browser  # noqa: E402
@@ -19,6 +21,7 @@ from browser import Browser  # noqa: E402
 MARU = sys.argv[1]
 FOLDER = tempfile.TemporaryDirectory(prefix="maru-report-")
 ROOT = FOLDER.name
+CORPUS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../examples/corpus")
 SCALE = int(os.environ.get("MARU_TEST_SCALE", "1"))
 
 
@@ -78,6 +81,15 @@ def opened(browser, page=PAGE):
 def quiet(browser):
     said, asked = browser.troubles()
     assert not said and not asked, (said, asked)
+
+
+def wait_for_file(name):
+    """That a browser downloads."""
+    for _ in range(600):
+        if os.path.exists(name) and os.path.getsize(name):
+            return
+        time.sleep(0.05)
+    raise RuntimeError(name + " does not come")
 
 
 def open_pair(browser, one, other):
@@ -184,10 +196,7 @@ def verdicts_make_the_round():
         b.value("(() => { const n = document.getElementById('note'); n.value = 'methods moved \u2713'; n.oninput({target: n}); })()")
         b.press("s")
         b.wait("document.getElementById('said').textContent.includes('saved')")
-        for _ in range(600):
-            if os.path.exists(path("verdicts.json")) and os.path.getsize(path("verdicts.json")):
-                break
-            b.wait("new Promise(done => setTimeout(() => done(true), 50))")
+        wait_for_file(path("verdicts.json"))
         quiet(b)
     with open(path("verdicts.json"), encoding="utf-8") as file:
         saved = json.load(file)
@@ -314,9 +323,69 @@ def a_thousand_submissions_stay_below_10_mb():
         assert b.value("document.querySelectorAll('tr.pair').length") == 5000
 
 
+def platform_export():
+    """As a learning platform writes it: one zip, in it a folder a student, in that what they handed in, zipped."""
+    sources = sorted(os.listdir(CORPUS))
+    with zipfile.ZipFile(path("export.zip"), "w", zipfile.ZIP_DEFLATED) as out:
+        for n, name in enumerate(sources):
+            handed_in = io.BytesIO()
+            with zipfile.ZipFile(handed_in, "w", zipfile.ZIP_DEFLATED) as inner:
+                inner.write(os.path.join(CORPUS, name), "src/" + name)
+            out.writestr(f"{name.removesuffix('.java')}_{4711 + n}_file/work.zip", handed_in.getvalue())
+    return len(sources)
+
+
+def a_teacher_walks_from_the_export_to_an_understood_pair():
+    steps, since = [], time.monotonic()
+
+    def step(what):
+        nonlocal since
+        steps.append((what, time.monotonic() - since))
+        since = time.monotonic()
+
+    students = platform_export()
+    since = time.monotonic()
+    table = similar("--html", path("walk.html"), path("export.zip"))
+    assert f"{students} submissions" in table, table
+    step("the command")
+    with Browser() as b:
+        b.call("Page.setDownloadBehavior", behavior="allow", downloadPath=path("saved"))
+        since = time.monotonic()
+        opened(b, path("walk.html"))
+        one, other = b.value("[1, 2].map(n => document.querySelector('tr.pair').cells[n].firstChild.textContent)")
+        # A copy is called after what it was made of.
+        assert one.split("-")[:2] == other.split("_")[0].split("-")[:2], (one, other)
+        step("the report opens")
+        b.press("Enter")
+        b.wait("document.querySelectorAll('.pane').length === 2")
+        step("the first pair opens")
+        marks = [b.value(f"document.querySelectorAll('.pane[data-side=\"{side}\"] mark').length") for side in (0, 1)]
+        assert marks[0] == marks[1] > 0, marks
+        b.value("document.querySelector('.pane[data-side=\"0\"] mark').click()")
+        b.wait("document.querySelectorAll('mark.on').length === 2")
+        step("a match brings its counterpart")
+        said = b.value("document.getElementById('said').textContent")
+        reason = said.split(": ")[1].split(", ")[0]
+        assert reason in ("same text", "same literals", "renamed", "same structure"), said
+        assert reason in b.value("document.querySelector('mark.on').title"), said
+        step("its reason stands there")
+        b.press("1")
+        b.value("(() => { const n = document.getElementById('note'); n.value = 'talk to both'; n.oninput({target: n}); document.body.focus(); })()")
+        b.press("s")
+        b.wait("document.getElementById('said').textContent.includes('saved')")
+        wait_for_file(path("saved", "verdicts.json"))
+        step("the verdict is saved")
+        quiet(b)
+    with open(path("saved", "verdicts.json"), encoding="utf-8") as file:
+        assert json.load(file)["verdicts"] == [{"left": min(one, other), "right": max(one, other), "verdict": "copy", "note": "talk to both"}]
+    for what, seconds in steps:
+        print(f"  {seconds:6.2f} s  {what}")
+    print(f"  {sum(seconds for _, seconds in steps):6.2f} s  the machine's part of a walk through {students} submissions; a person's was not measured")
+
+
 CHECKS = [
     opens_and_asks_for_nothing, a_pair_opens_by_keys_and_shows_what_json_says, tiles_line_up, filter_threshold_and_names, verdicts_make_the_round,
-    broken_verdicts_are_said_and_change_nothing, hostile_text_stays_text, shared_pages_name_nobody, dark_and_paper, a_thousand_submissions_stay_below_10_mb,
+    broken_verdicts_are_said_and_change_nothing, a_teacher_walks_from_the_export_to_an_understood_pair, hostile_text_stays_text, shared_pages_name_nobody, dark_and_paper, a_thousand_submissions_stay_below_10_mb,
 ]
 
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alike.h"
 #include "grams.h"
 #include "older.h"
 
@@ -45,14 +46,14 @@ static int seek(const struct source *s, uint32_t part, uint64_t from, struct gra
 }
 
 struct sizes {
-  uint64_t grams, postings, own;
+  uint64_t grams, postings;
 };
 
 /* How much room the grams take that several have; what the archive has of each is noted. */
 static int measure(const struct source *s, struct sizes *sizes) {
   uint64_t grams = 0;
 
-  *sizes = (struct sizes){0, 0, 0};
+  *sizes = (struct sizes){0, 0};
   for (uint32_t p = 0; p < PARTS; p++)
     for (uint64_t from = s->bounds[p]; from < s->bounds[p + 1];) {
       struct gram g;
@@ -64,7 +65,6 @@ static int measure(const struct source *s, struct sizes *sizes) {
         s->found[grams++] = g.older;
       if (g.own + g.older.n > 1) {
         sizes->grams++;
-        sizes->own += g.own;
         sizes->postings += g.own + (uint64_t)g.older.n;
       }
     }
@@ -89,7 +89,8 @@ static int add_older(struct maru_similar_index *x, const struct source *s, const
 }
 
 /* What a gram is worth to those that have it; where several do, appended to the index. */
-static int add_gram(struct maru_similar_index *x, const struct source *s, const struct gram *g) {
+static int add_gram(struct maru_similar_index *x, const struct source *s, const struct gram *g,
+                    struct alike *alike) {
   const uint32_t having = g->own + g->older.n, weight = x->worth[rarity_of(having)];
   const uint64_t *entries = s->entries;
 
@@ -102,15 +103,16 @@ static int add_gram(struct maru_similar_index *x, const struct source *s, const 
     if (having == 1)
       return 0;
     x->posting[x->postings++] = submission << COUNT_BITS | count;
-    x->row[submission + 1]++;
   }
   const int failure = g->older.n > 0 ? add_older(x, s, g, weight) : 0;
   x->weight[x->grams] = weight;
   x->first[++x->grams] = (uint32_t)x->postings;
+  if (failure == 0 && alike->slots != NULL)
+    maru_similar_alike_fold(alike, x);
   return failure;
 }
 
-static int fill(struct maru_similar_index *x, const struct source *s) {
+static int fill(struct maru_similar_index *x, const struct source *s, struct alike *alike) {
   uint64_t grams = 0;
   int failure = 0;
 
@@ -121,7 +123,7 @@ static int fill(struct maru_similar_index *x, const struct source *s) {
       g.own = maru_similar_gram_having(s->entries, from, g.to);
       if (s->found != NULL)
         g.older = s->found[grams++];
-      failure = add_gram(x, s, &g);
+      failure = add_gram(x, s, &g, alike);
       from = g.to;
     }
   return failure;
@@ -136,35 +138,66 @@ uint32_t maru_similar_length(const uint32_t *codes, uint64_t n) {
 
 static int allocate(struct maru_similar_index *x, struct sizes sizes) {
   x->total = calloc(x->submissions + (size_t)1, sizeof *x->total);
+  x->inverse = calloc(x->submissions + (size_t)1, sizeof *x->inverse);
   x->length = calloc(x->submissions + (size_t)1, sizeof *x->length);
   x->row = calloc(x->submissions + (size_t)2, sizeof *x->row);
   x->first = calloc(sizes.grams + 1, sizeof *x->first);
   x->weight = malloc((sizes.grams + 1) * sizeof *x->weight);
   x->posting = malloc((sizes.postings + 1) * sizeof *x->posting);
-  x->has = malloc((sizes.own + 1) * sizeof *x->has);
   x->worth = malloc(RARITIES * sizeof *x->worth);
-  return x->length && x->total && x->row && x->first && x->weight && x->posting && x->has &&
+  return x->inverse && x->length && x->total && x->row && x->first && x->weight && x->posting &&
                  x->worth
              ? 0
              : -ENOMEM;
 }
 
+/* The room of what was folded. */
+static void give_back(struct maru_similar_index *x) {
+  uint32_t *posting = realloc(x->posting, (x->postings + 1) * sizeof *posting);
+  if (posting != NULL)
+    x->posting = posting;
+}
+
+/* What a share of a submission's total is multiplied with. */
+static void invert_totals(struct maru_similar_index *x) {
+  for (uint32_t i = 0; i < x->submissions; i++)
+    x->inverse[i] = x->total[i] > 0 ? 1 / (double)x->total[i] : 0;
+}
+
+/* Behind the postings of a gram that are of the first submissions: the archive's follow these. */
+static uint32_t end_of_own(const struct maru_similar_index *x, uint32_t gram, uint32_t own) {
+  uint32_t p = x->first[gram];
+  while (p < x->first[gram + 1] && x->posting[p] >> COUNT_BITS < own)
+    p++;
+  return p;
+}
+
 /* For each of the first submissions, its grams; the archive's have no row. */
-static void list_rows(struct maru_similar_index *x, uint32_t own) {
+static int list_rows(struct maru_similar_index *x, uint32_t own) {
+  for (uint32_t g = 0; g < x->grams; g++)
+    for (uint32_t p = x->first[g], end = end_of_own(x, g, own); p < end; p++)
+      x->row[(x->posting[p] >> COUNT_BITS) + 1]++;
   for (uint32_t i = 0; i < x->submissions; i++)
     x->row[i + 1] += x->row[i];
   x->listed = x->row[own];
+  x->has = malloc((x->listed + 1) * sizeof *x->has);
+  if (x->has == NULL)
+    return -ENOMEM;
   for (uint32_t g = 0; g < x->grams; g++)
-    for (uint32_t p = x->first[g]; p < x->first[g + 1]; p++)
-      if (x->posting[p] >> COUNT_BITS < own)
-        x->has[x->row[x->posting[p] >> COUNT_BITS]++] = (struct has){g, p};
+    for (uint32_t p = x->first[g], end = end_of_own(x, g, own); p < end; p++)
+      x->has[x->row[x->posting[p] >> COUNT_BITS]++] = (struct has){g, p};
   memmove(x->row + 1, x->row, x->submissions * sizeof *x->row);
   x->row[0] = 0;
+  return 0;
 }
+
+/* To look for equal postings takes about as long as a row does with them. */
+enum { ROWS_TO_FOLD_FOR = 4 };
 
 static int build(struct maru_similar_index *x, const struct source *s, const uint32_t *codes,
                  const uint64_t *offsets, uint32_t own) {
   struct sizes sizes;
+  struct alike alike = {NULL, 0};
   int failure = measure(s, &sizes);
   if (failure == 0)
     failure = allocate(x, sizes);
@@ -176,11 +209,14 @@ static int build(struct maru_similar_index *x, const struct source *s, const uin
     x->length[i] = maru_similar_length(codes + offsets[i], offsets[i + 1] - offsets[i]);
   if (s->older != NULL)
     failure = maru_similar_older_totals(s->older, x);
+  if (failure == 0 && own >= ROWS_TO_FOLD_FOR)
+    failure = maru_similar_alike_open(&alike, sizes.grams);
   if (failure == 0)
-    failure = fill(x, s);
-  if (failure == 0)
-    list_rows(x, own);
-  return failure;
+    failure = fill(x, s, &alike);
+  maru_similar_alike_close(&alike);
+  give_back(x);
+  invert_totals(x);
+  return failure == 0 ? list_rows(x, own) : failure;
 }
 
 static int index_of(const uint32_t *codes, const uint64_t *offsets, uint32_t own, uint32_t k,
@@ -233,6 +269,7 @@ void maru_similar_index_free(struct maru_similar_index *x) {
   free(x->length);
   free(x->worth);
   free(x->total);
+  free(x->inverse);
   free(x->row);
   free(x->first);
   free(x->weight);

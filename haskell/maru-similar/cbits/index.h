@@ -1,4 +1,5 @@
-/* What an index holds. Grams that only one submission has are in its total alone. */
+/* What an index holds. Grams that only one submission has are in its total alone; those that the
+ * same submissions have, each as often, are one here (alike.h). */
 #ifndef MARU_SIMILAR_INDEX_H
 #define MARU_SIMILAR_INDEX_H
 
@@ -42,6 +43,7 @@ struct maru_similar_index {
   uint32_t *length; /* [submissions]: codes, without barriers */
   uint32_t *worth;  /* [RARITIES], in 1/1024 */
   uint64_t *total;  /* [submissions] */
+  double *inverse;  /* [submissions]: 1 / total, or 0 */
   uint32_t
       *first; /* [grams + 1]: the first posting; postings are in the order of the submissions */
   uint32_t *weight;  /* [grams], in 1/1024 */

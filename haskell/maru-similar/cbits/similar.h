@@ -34,7 +34,8 @@ struct maru_similar_index;
  * so there are submissions + 1 offsets. A stretch between barriers that is shorter than k is one
  * gram. A gram that a submission has more than 255 times counts 255 times. k is at least 1. The
  * caller frees *index. 0, -ENOMEM, or -EOVERFLOW (2^32 grams, or 2^24 submissions, and more).
- * O(codes); 8 bytes a code while it is made, up to 20 a code that others share afterwards. */
+ * O(codes); while it is made 8 bytes a code and up to 24 a gram that several have, afterwards up to
+ * 20 a code that others share. */
 int maru_similar_index_new(const uint32_t *codes, const uint64_t *offsets, uint32_t submissions,
                            uint32_t k, struct maru_similar_index **index);
 

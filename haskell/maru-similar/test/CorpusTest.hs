@@ -2,6 +2,7 @@
 
 module CorpusTest (tests) where
 
+import Control.Monad (forM_)
 import qualified Data.ByteString as B
 import qualified Data.ByteString.Char8 as BC
 import Data.Maybe (fromMaybe)
@@ -56,6 +57,14 @@ tests =
                 ("notes.txt", "not a source file"),
                 ("pipe.java", "a pipe, not a file")
               ],
+      corpusCase "a path within another is read once, whichever comes first" $ \dir -> do
+        createDirectoryIfMissing True (dir </> "a/src")
+        write dir "a/src/A.java" account
+        write dir "b.java" bubble
+        forM_ [("", "a", ["a", "b.java"]), ("a", "", ["b.java", "src"]), ("", "a/src", ["a", "b.java"]), ("a/src", "", ["A.java", "b.java"])] $ \(one, other, names) -> do
+          c <- right =<< readCorpus Nothing [] (map (BC.pack . (dir </>)) [one, other])
+          map entryName (corpusEntries c) @?= names
+          [leftOutReason l | l <- corpusLeftOut c, leftOutReason l /= "holds no source file that can be read"] @?= ["already read, or part of the base"],
       corpusCase "loops of symbolic links end" $ \dir -> do
         createDirectory (dir </> "a")
         write dir "a/A.java" bubble
@@ -165,7 +174,7 @@ tests =
         c <- right =<< readCorpus Nothing [raw dir "template"] [BC.pack dir, BC.pack dir]
         map entryName (corpusEntries c) @?= ["a.java"]
         length (corpusBase c) @?= 1
-        map (below dir . leftOutPath) (corpusLeftOut c) @?= ["a.java", "template", "template"],
+        map (below dir . leftOutPath) (corpusLeftOut c) @?= [BC.pack dir, "template"],
       corpusCase "a path that is missing or no file" $ \dir -> do
         missing <- readCorpus Nothing [] [raw dir "missing"]
         missing @?= Left (BadPath (raw dir "missing") "does not exist")

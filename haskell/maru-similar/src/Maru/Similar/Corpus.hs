@@ -149,7 +149,9 @@ readUsable :: Collection -> IO (Either BadPath Corpus)
 readUsable c = do
   env <- newEnv (collectionTell c) (collectionLimits c) (collectionLanguage c) (\path -> least (mapMaybe (`excludedAt` path) (collectionExcludes c)))
   baseKeys <- mapM fileKey (collectionBases c)
-  base <- concat <$> mapM (readTree env Set.empty True "") (collectionBases c)
+  base <- concat <$> mapM (readTree env True "") (collectionBases c)
+  -- A submission may hold template code.
+  writeIORef (envFolders env) Set.empty
   seen <- newIORef (Set.fromList baseKeys)
   new <- concat <$> mapM (readPath env seen New) (collectionPaths c)
   old <- concat <$> mapM (readPath env seen Archive) (collectionArchives c)
@@ -200,37 +202,40 @@ firstBad = \case
 -- | Path, name below it, sources, role.
 type Found = (RawFilePath, ByteString, [Source], Role)
 
--- | The submissions of one path. No child is taken twice, also over several
--- paths.
+-- | The submissions of one path. No child is taken twice, also over several paths, of which one may
+-- lie in the other: a submission that is compared with itself is no copy.
 readPath :: Env -> IORef (Set.Set FileKey) -> Role -> RawFilePath -> IO [Found]
 readPath env seen role path = do
   status <- getFileStatus path
   case archiveKind path of
     _ | isDirectory status -> do
-      children <- listFolder path
-      concat <$> mapM (share (length children) (child (deviceID status, fileID status))) (zip [1 ..] children)
+      let key = (deviceID status, fileID status)
+      known <- Set.member key <$> readIORef (envFolders env)
+      -- A link back to the path itself would make all submissions one more.
+      modifyIORef' (envFolders env) (Set.insert key)
+      children <- if known then [] <$ leaveOut env path alreadyRead else listFolder path
+      concat <$> mapM (share (length children) child) (zip [1 ..] children)
     Just kind -> do
       fresh <- unseen path
       if fresh then readWhole env largestArchive path >>= maybe (pure []) (fmap members . archiveSources env 1 path "" kind) else pure []
-    Nothing -> submission Set.empty path path
+    Nothing -> submission path path
   where
     share :: Int -> (ByteString -> IO a) -> (Int, ByteString) -> IO a
     share n one (i, name) = one name <* envTell env (fromIntegral i / fromIntegral n)
-    -- A link back to the path itself would make all submissions one more.
-    child folder name
+    child name
       | hidden name = [] <$ leaveOut env (path </> name) "hidden"
       | isJust (envExcluded env name) = [] <$ leaveOut env (path </> name) "excluded"
       | otherwise =
         try (leadsOut (path </> name) (path </> name)) >>= \case
           Left e -> [] <$ leaveOut env (path </> name) (reasonListed e)
           Right True -> [] <$ leaveOut env (path </> name) outOf
-          Right False -> submission (Set.singleton folder) (path </> name) name
-    submission closed full name = do
+          Right False -> submission (path </> name) name
+    submission full name = do
       fresh <- unseen full
       if not fresh
         then pure []
         else do
-          sources <- readTree env closed (full == path) (if full == path then "" else name) full
+          sources <- readTree env (full == path) (if full == path then "" else name) full
           pure [(path, name, sources, role) | not (null sources)]
     unseen full =
       try (fileKey full) >>= \case
@@ -238,7 +243,7 @@ readPath env seen role path = do
         Right key -> do
           known <- Set.member key <$> readIORef seen
           modifyIORef' seen (Set.insert key)
-          if known then False <$ leaveOut env full "already read, or part of the base" else pure True
+          if known then False <$ leaveOut env full alreadyRead else pure True
     members found = [(path, name, sources, role) | (name, sources) <- grouped (unwrapped found)]
 
 -- | Sources by the first part of their path.

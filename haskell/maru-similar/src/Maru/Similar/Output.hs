@@ -70,11 +70,14 @@ known :: P.BoundedPrim () -> a -> P.BoundedPrim a -> P.BoundedPrim (Maybe a)
 known nothing some prim = P.condB isNothing (const () P.>$< nothing) (fromMaybe some P.>$< prim)
 {-# INLINE known #-}
 
+-- | A name; with an apostrophe before it where a spreadsheet would take it for a formula, or where it
+-- begins with one: who takes one away has the name.
 csvField :: ByteString -> Builder
 csvField text
-  | B.any special text = char7 '"' <> P.primMapByteStringBounded doubled text <> char7 '"'
-  | otherwise = byteString text
+  | B.any special text = char7 '"' <> shield <> P.primMapByteStringBounded doubled text <> char7 '"'
+  | otherwise = shield <> byteString text
   where
+    shield = if B.null text || B.notElem (B.head text) "=+-@\t\r'" then mempty else char7 '\''
     special w = w == 44 || w == 34 || w == 10 || w == 13
     doubled = P.condB (== 34) (P.liftFixedToBounded ((\w -> (w, w)) P.>$< P.word8 P.>*< P.word8)) (P.liftFixedToBounded P.word8)
 

@@ -17,6 +17,7 @@ module Maru.Similar.Corpus.Walk
     Env (..),
     newEnv,
     leaveOut,
+    alreadyRead,
     readTree,
     readWhole,
     largestArchive,
@@ -87,6 +88,8 @@ data Env = Env
     -- | Bytes that archives may still unpack.
     envLeft :: !(IORef Int),
     envLog :: !(IORef [LeftOut]),
+    -- | Folders that were read for a submission, or as a given path.
+    envFolders :: !(IORef (Set.Set FileKey)),
     -- | Sources that are not UTF-8.
     envGuessed :: !(IORef [(RawFilePath, Encoding)]),
     -- | Headers that are of C++, by what they hold.
@@ -94,21 +97,25 @@ data Env = Env
   }
 
 newEnv :: (Double -> IO ()) -> Limits -> Maybe Language -> (ByteString -> Maybe Int) -> IO Env
-newEnv tell limits language excluded = Env tell language excluded limits <$> newIORef (limitTotal limits) <*> newIORef [] <*> newIORef [] <*> newIORef []
+newEnv tell limits language excluded = Env tell language excluded limits <$> newIORef (limitTotal limits) <*> newIORef [] <*> newIORef Set.empty <*> newIORef [] <*> newIORef []
 
 leaveOut :: Env -> RawFilePath -> ByteString -> IO ()
 leaveOut env path why = modifyIORef' (envLog env) (LeftOut path why :)
 
+alreadyRead :: ByteString
+alreadyRead = "already read, or part of the base"
+
 -- | Identity of a file: device and inode.
 type FileKey = (DeviceID, FileID)
 
--- | All sources of a file, folder or archive, but of none that is closed. Where there is none, it is
--- left out itself. The first path is how @--exclude@ calls it. Whether the file itself is one of the
--- language whatever its name.
-readTree :: Env -> Set.Set FileKey -> Bool -> ByteString -> RawFilePath -> IO [Source]
-readTree env closed given name top = do
-  visited <- newIORef closed
-  found <- go visited name top
+-- | All sources of a file, folder or archive, but of no folder that another submission has. Where
+-- there is none, it is left out itself. The first path is how @--exclude@ calls it. Whether the file
+-- itself is one of the language whatever its name.
+readTree :: Env -> Bool -> ByteString -> RawFilePath -> IO [Source]
+readTree env given name top = do
+  others <- readIORef (envFolders env)
+  visited <- newIORef others
+  found <- go others visited name top
   holds <- either noFolder (\s -> isDirectory s || isJust (archiveKind top)) <$> try (getFileStatus top)
   -- Where it itself was just left out, its reason is there.
   named <- any ((== top) . leftOutPath) . take 1 <$> readIORef (envLog env)
@@ -118,11 +125,11 @@ readTree env closed given name top = do
   where
     noFolder :: IOException -> Bool
     noFolder _ = False
-    go visited at path =
-      try (visit visited at path) >>= \case
+    go others visited at path =
+      try (visit others visited at path) >>= \case
         Right sources -> pure sources
         Left e -> [] <$ leaveOut env path (reasonListed e)
-    visit visited at path = do
+    visit others visited at path = do
       status <- getFileStatus path
       outside <- if path == top then pure False else leadsOut top path
       let key = (deviceID status, fileID status)
@@ -131,19 +138,21 @@ readTree env closed given name top = do
       case () of
         _
           | outside -> [] <$ leaveOut env path outOf
+          | Set.member key others -> [] <$ leaveOut env path alreadyRead
           | known -> [] <$ leaveOut env path "reached before by another way (a link)"
           | isDirectory status -> do
+            modifyIORef' (envFolders env) (Set.insert key)
             names <- listFolder path
-            concat <$> mapM (below visited at path) names
+            concat <$> mapM (below others visited at path) names
           | not (isRegularFile status) -> [] <$ leaveOut env path (kindOf status)
           | Just kind <- archiveKind path -> readWhole env largestArchive path >>= maybe (pure []) (fmap (map snd) . archiveSources env 1 path at kind)
           | Just language <- if path == top && given then envLanguage env <|> byName env path else byName env path ->
             readWhole env largestSource path >>= maybe (pure []) (source env language path)
           | otherwise -> [] <$ leaveOut env path (notSource env path)
-    below visited at path child
+    below others visited at path child
       | hidden child = [] <$ leaveOut env (path </> child) "hidden"
       | isJust (envExcluded env called) = [] <$ leaveOut env (path </> child) excludedBy
-      | otherwise = go visited called (path </> child)
+      | otherwise = go others visited called (path </> child)
       where
         -- A base has no name of its own.
         called = if B.null at then child else at </> child
