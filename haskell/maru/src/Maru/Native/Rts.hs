@@ -20,6 +20,9 @@ module Maru.Native.Rts
     collapseHeap,
     gcElapsedNs,
 
+    -- * Time
+    shortSlices,
+
     -- * What this program allows
     forkHazard,
 
@@ -164,6 +167,15 @@ collapseHeap = do
 -- @+RTS -T@ the run-time system starts to count at the first call.
 gcElapsedNs :: IO Word64
 gcElapsedNs = c_gcElapsedNs
+
+-- | For so many microseconds from now a thread that computes on this capability lets others run
+-- every half a millisecond, not every 20. No effect on one that does not allocate, or is in an
+-- unsafe foreign call.
+shortSlices :: Int -> IO ()
+shortSlices micros = c_slices (1000 * fromIntegral micros)
+
+foreign import ccall unsafe "maru_rts_slices"
+  c_slices :: Int64 -> IO ()
 
 -- | An exception taken apart for the journey.
 data ShippedException
