@@ -288,7 +288,7 @@ deliver :: World -> World
 deliver w = case over w of
   Just _ -> w
   Nothing -> case demanded (job w) (seen w) (state w) of
-    (Deliver os, s) -> w {state = s, out = reverse os ++ out w}
+    (Deliver os, s) -> w {state = s, out = reverse (concat os) ++ out w}
     (Finished, s) -> w {state = s, over = Just Nothing}
     (FailedWith e, s) -> w {state = s, over = Just (Just (toException e))}
     (Wait, s) -> w {state = s}

@@ -80,14 +80,15 @@ consume run key = do
   writeIORef (runAsked run) now
   (news, demand, next) <- locked run $ do
     change run awake
-    news <- unlessEnded run 0 $ newsSeen (runFabric run) <* advance run now
+    -- In this order: a cell that is not seen below rings after this look at the bell.
+    news <- unlessEnded run 0 $ newsSeen (runFabric run) <* atomicWriteIORef (runListens run) True <* advance run now
     seen <- known (runFeed run)
     demand <- decide run (demanded (runJob run) seen)
     (,,) news demand . maybe (now + slice) (min (now + slice)) . lone (runJob run) now <$> look run
   case demand of
-    Deliver batch -> do
+    Deliver batches -> do
       rest <- unsafeInterleaveIO (consume run key)
-      pure (batch ++ rest)
+      pure (foldr (++) rest batches)
     Finished -> do
       readIORef (runTeller run) >>= traverse_ (lastCall . snd)
       [] <$ forkIO (endRun run)
