@@ -15,8 +15,9 @@ where
 import Control.Concurrent (MVar, ThreadId, forkIOWithUnmask, killThread, newEmptyMVar, takeMVar, tryPutMVar)
 import Control.Exception (SomeException, evaluate, try)
 import Control.Monad (unless, void, when)
-import Data.IORef (IORef, atomicWriteIORef, newIORef, readIORef, writeIORef)
+import Data.IORef (IORef, newIORef, readIORef, writeIORef)
 import GHC.Conc (ThreadStatus (..), threadStatus)
+import Maru.Native.Rts (fence)
 
 -- | How the input ends.
 data End
@@ -56,8 +57,8 @@ startFeed xs notify = do
           Right (_ : rest) -> tell (Known (n + 1) Nothing) >> walk (n + 1) rest
           Right [] -> tell (Known n (Just Complete))
           Left e -> tell (Known n (Just (Broken e)))
-      -- A barrier: what @notify@ reads comes after it.
-      tell now = atomicWriteIORef seen now >> notify
+      -- What @notify@ reads comes after it.
+      tell now = writeIORef seen now >> fence >> notify
   thread <- forkIOWithUnmask (\unmask -> unmask (walk (0 :: Int) xs))
   pure (Feed seen goal wake thread)
 

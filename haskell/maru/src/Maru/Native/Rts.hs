@@ -20,8 +20,9 @@ module Maru.Native.Rts
     collapseHeap,
     gcElapsedNs,
 
-    -- * Time
+    -- * Time and order
     shortSlices,
+    fence,
 
     -- * What this program allows
     forkHazard,
@@ -176,6 +177,11 @@ shortSlices micros = c_slices (1000 * fromIntegral micros)
 
 foreign import ccall unsafe "maru_rts_slices"
   c_slices :: Int64 -> IO ()
+
+-- | What this thread reads from now on it reads after others could see what it has written. (An
+-- 'Data.IORef.atomicWriteIORef' is that, too, and costs more.)
+foreign import ccall unsafe "maru_rts_fence"
+  fence :: IO ()
 
 -- | An exception taken apart for the journey.
 data ShippedException
