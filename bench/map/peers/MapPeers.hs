@@ -215,7 +215,7 @@ aheadTable judged =
 
 reason :: Kind -> Peer -> [String] -> String
 reason kind p compared
-  | items == "ms100" && "auto" `elem` compared = "the default measures the first item in the caller before it takes workers, and six items do not divide by what is left"
+  | items == "ms100" && "auto" `elem` compared = "the default begins its workers beside the first item, when that has taken 5 ms"
   | peerProcesses p = "it forks once for each worker and starts at once: nothing is claimed, watched or given again, as ours does"
   | items == "results" = "results stay in the heap where they were made: nothing crosses"
   | items == "input" = "one heap: nothing is forked that has the input's page tables"

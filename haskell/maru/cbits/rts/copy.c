@@ -33,12 +33,16 @@ struct fields {
   size_t at, left; /* so many pointer fields from that offset on are still to be done */
 };
 
+/* Most values need no more of them at a time. */
+enum { FEW_FIELDS = 64 };
+
 struct copy {
   struct image *image;
   const StgInfoTable *bytestring; /* info table of the constructor of strict ByteStrings */
   bool sharing;
   struct table seen;   /* offset of the copy */
   struct table sliced; /* of byte arrays: bytes that were copied as slices */
+  struct fields *few;  /* room for FEW_FIELDS; the stack until it grows */
   struct fields *stack;
   size_t depth, room;
 };
@@ -59,10 +63,13 @@ static bool push(struct copy *c, size_t at, size_t count) {
   for (size_t i = 0; i < count && i < 4; i++)
     __builtin_prefetch(UNTAG_CLOSURE(field[i]));
   if (c->depth == c->room) {
-    size_t room = c->room ? c->room * 2 : 1024;
-    struct fields *stack = realloc(c->stack, room * sizeof *stack);
+    bool first = c->stack == c->few;
+    size_t room = first ? 1024 : c->room * 2;
+    struct fields *stack = realloc(first ? NULL : c->stack, room * sizeof *stack);
     if (!stack)
       return false;
+    if (first)
+      memcpy(stack, c->few, sizeof *stack * FEW_FIELDS);
     c->stack = stack;
     c->room = room;
   }
@@ -580,7 +587,13 @@ static int64_t walk(struct copy *c, size_t root) {
 
 int64_t image_copy(struct image *image, StgClosure *value, bool sharing,
                    const StgInfoTable *bytestring, StgClosure **root) {
-  struct copy c = {.image = image, .bytestring = bytestring, .sharing = sharing};
+  struct fields few[FEW_FIELDS];
+  struct copy c = {.image = image,
+                   .bytestring = bytestring,
+                   .sharing = sharing,
+                   .few = few,
+                   .stack = few,
+                   .room = FEW_FIELDS};
   size_t before = image->at;
   /* The pointer to the root lives in the image as well, as the contents of a byte array, so that
      the walk has only one kind of field and the image stays a row of closures. */
@@ -591,7 +604,8 @@ int64_t image_copy(struct image *image, StgClosure *value, bool sharing,
     if (r == 0)
       memcpy(root, image->base + field, sizeof *root);
   }
-  free(c.stack);
+  if (c.stack != few)
+    free(c.stack);
   free(c.seen.slots);
   free(c.sliced.slots);
   if (r < 0)

@@ -101,6 +101,10 @@ Capability *maru_rts_capability(uint32_t i);
 StgWeak *maru_rts_fresh_weaks(const Capability *capability);
 void *maru_rts_sparks(const Capability *capability);
 
+/* At its next allocation the thread that runs there lets others run: what the ticker says, too. By
+   any thread of the system, at any time. */
+void maru_rts_switch(Capability *capability);
+
 /* Does this address belong to the program, or to a library that was loaded at the last look? */
 bool maru_rts_in_object(const void *p);
 

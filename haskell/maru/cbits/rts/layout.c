@@ -124,6 +124,20 @@ void *maru_rts_sparks(const Capability *capability) {
   return sparks;
 }
 
+void maru_rts_switch(Capability *capability) {
+#if defined(OFFSET_Capability_r) && defined(OFFSET_StgRegTable_rHpLim) &&                          \
+    defined(OFFSET_Capability_context_switch)
+  char *there = (char *)capability;
+  /* relaxed, and in this order, as the ticker does it: the limit is set again where a thread is
+     resumed, which looks at the other one */
+  __atomic_store_n((void **)(void *)(there + OFFSET_Capability_r + OFFSET_StgRegTable_rHpLim), NULL,
+                   __ATOMIC_RELAXED);
+  __atomic_store_n((int *)(void *)(there + OFFSET_Capability_context_switch), 1, __ATOMIC_RELAXED);
+#else
+  (void)capability;
+#endif
+}
+
 /* --- objects --- */
 
 /* What a process had before a fork lies at the same address in its children. */

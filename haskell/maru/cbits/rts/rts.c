@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -175,3 +176,6 @@ int64_t maru_rts_collapse_heap(void) {
 
 /* Is this (possibly tagged) closure static, that is, at the same address in parent and child? */
 bool maru_rts_is_static(const void *closure) { return !maru_in_heap(closure); }
+
+/* What this thread writes from now on, and reads, comes after what it has written, for all. */
+void maru_rts_fence(void) { atomic_thread_fence(memory_order_seq_cst); }

@@ -193,7 +193,7 @@ forked :: Pool e -> (e -> a -> b) -> [(Int, a)] -> IO (Results b)
 forked pool f missing = bracket (Shm.engine job) stop $ \running ->
   pure $! foldr outcome IntMap.empty (outcomes running)
   where
-    job = Job (poolOptions pool) (poolSize pool) Ordered Nothing (f (poolEnvironment pool) . snd) missing Nothing
+    job = Job (poolOptions pool) (poolSize pool) Ordered Nothing (f (poolEnvironment pool) . snd) missing Nothing Nothing
     places = IntMap.fromList (zip [0 ..] (map fst missing))
     place i = IntMap.findWithDefault i i places
     outcome (Outcome i _ result) = IntMap.insert (place i) (either (Left . renumber place) Right result)

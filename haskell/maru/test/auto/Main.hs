@@ -1,23 +1,34 @@
+{-# OPTIONS_GHC -fno-cse -fno-full-laziness #-}
+
 -- | The default back end's decisions, with workers that only note that they were
 -- asked.
 module Main (main) where
 
 import Control.Concurrent
-import Control.Exception (ErrorCall, Exception, evaluate, try)
-import Control.Monad (forM_)
+import Control.Exception (BlockedIndefinitelyOnMVar (..), ErrorCall (..), Exception, IOException, evaluate, throw, throwIO, try)
+import Control.Monad (forM_, when)
 import Data.IORef
 import Data.Int (Int64)
 import Data.List (foldl')
 import Data.Maybe (isNothing)
+import GHC.Clock (getMonotonicTime)
 import Maru (Backend (Auto), Options (..), Untransferable (..), Workers (..), defaultOptions, parMapWith)
 import Maru.Backend.Auto
-import System.IO.Unsafe (unsafeInterleaveIO)
+import System.Directory (doesFileExist, getTemporaryDirectory, removeFile)
+import System.Environment (setEnv)
+import System.IO (hClose, openTempFile)
+import System.IO.Unsafe (unsafeInterleaveIO, unsafePerformIO)
+import System.Mem (performMajorGC)
+import System.Posix (ProcessID, getProcessID, nullSignal, signalProcess)
 import System.Timeout (timeout)
 import Test.Tasty (TestTree, defaultMain, testGroup)
 import Test.Tasty.HUnit (assertBool, assertFailure, testCase, (@?=))
 
 main :: IO ()
-main = defaultMain (testGroup "auto" [decisions, lists, places, orders])
+main = do
+  -- Two cores for two workers, whatever the machine has.
+  setEnv "MARU_TOPOLOGY" "virtual:1x2"
+  defaultMain (testGroup "auto" [decisions, lists, places, orders, beside])
 
 decisions :: TestTree
 decisions =
@@ -66,6 +77,12 @@ decisions =
         decide (Means 2 1 1e6) fork (Sample [1e3, 1e3, 1e3] 10 0) 20000 @?= InCaller,
       testCase "one very dear item is believed" $
         decide (Means 2 1 1e6) fork (Sample [1e8] 1e3 0) 9 @?= OnWorkers,
+      testCase "an item is long before it is believed, and never before workers could have started" $
+        forM_ [(n, ns) | n <- [2, 4, 16, 64], ns <- [fork, 20 * fork, 400 * fork]] $ \(n, ns) -> do
+          let long' = longNs (Means n 1 1e6) ns
+          assertBool (show (n, ns, long')) (long' >= fromIntegral n * fromIntegral ns)
+          assertBool (show (n, ns, long')) (not (believable (Sample [min long' 5e6] 0 0)))
+          assertBool (show (n, ns, long')) (believable (Sample [2.1 * long'] 0 0)),
       testCase "of costs that grow smoothly the latest is believed" $
         decide (Means 2 1 1e6) fork (Sample [4e6, 2e6, 1e6] 1e3 0) 5 @?= OnWorkers,
       testCase "one outlier of three is not" $
@@ -88,7 +105,7 @@ auto :: (a -> b) -> [a] -> IO (IORef (Maybe Int), [b])
 auto f xs = do
   asked <- newIORef Nothing
   let parallel numbered rest = map f rest <$ writeIORef asked (Just (numbered 0))
-  ys <- autoMap (Means 2 1 1e6) (pure fork) parallel parallel f xs
+  ys <- autoMap (Means 2 1 1e6) Ways {costOfFork = pure fork, onWorkers = parallel, onCapabilities = parallel, ahead = Nothing} f xs
   pure (asked, ys)
 
 lists :: TestTree
@@ -193,6 +210,138 @@ orders =
     ]
   where
     risen = Sample [4e6, 2e6, 1e6] 0 0
+
+-- | Items begun in workers while the caller is at one of its own. That one ends only when another
+-- item has begun in another process: a map that begins nothing ahead never gets there.
+beside :: TestTree
+beside =
+  testGroup
+    "while the caller evaluates a long item"
+    $ [ testCase ("the rest is begun in workers, and none of it in the caller; the long one is number " <> show k) $ do
+          (ys, here) <- whereAt k 6 consumed
+          map fst ys @?= [0 .. 5]
+          [i | (i, (_, p)) <- zip [0 ..] ys, p == here] @?= [0 .. k]
+        | k <- [0 .. 3]
+      ]
+      <> [ testCase "for a consumer that walks the list first, too" $ do
+             (ys, here) <- whereAt 0 6 (\ys -> evaluate (length ys) >> consumed ys)
+             [i | (i, (_, p)) <- zip [0 :: Int ..] ys, p == here] @?= [0],
+           testCase "the first exception is that of the lowest index" $
+             withFile' $ \file -> do
+               let f i
+                     | i == 0 = waits file i
+                     | i >= 3 = error ("item " <> show i)
+                     | otherwise = marked file i
+               outcomes <- mapM (try . evaluate) (long f [0 .. 5])
+               [either (\(ErrorCall e) -> Left e) Right o | o <- outcomes] @?= map Right [0, 1, 2] <> [Left ("item " <> show i) | i <- [3 .. 5 :: Int]],
+           testCase "an exception names the item's own place" $
+             withFile' $ \file -> do
+               let f i
+                     | i == 0 = (waits file i, Nothing)
+                     | otherwise = (marked file i, if i == 4 then Just (+ i) else Nothing)
+               outcomes <- mapM (try . evaluate . fst) (long f [0 .. 5])
+               [untransferableIndex e | Left e <- outcomes] @?= [4],
+           testCase "an input that ends in an exception, and one that waits, cost no result before it" $
+             withFile' $ \file -> do
+               gate <- newEmptyMVar
+               rest <- unsafeInterleaveIO (takeMVar gate)
+               let ys = long (\i -> if i == 0 then waits file i else marked file i) ([0 .. 7] <> rest)
+               consumed (take 8 ys)
+               putMVar gate (8 : throw GiveUp)
+               take 9 ys @?= [0 .. 8]
+               try (evaluate (length ys)) >>= (@?= Left GiveUp),
+           testCase "a consumer that is interrupted goes on where it was" $
+             withFile' $ \file -> do
+               let ys = long (\i -> if i == 0 then waits (file <> "-late") i else marked file i) [0 .. 5 :: Int]
+               here <- myThreadId
+               _ <- forkIO (untilThere file >> throwTo here GiveUp)
+               try (consumed ys) >>= (@?= Left GiveUp)
+               writeFile (file <> "-late") ""
+               ys @?= [0 .. 5]
+               removeFile (file <> "-late"),
+           testCase "a list that is dropped ends its workers" $
+             withFile' $ \file -> do
+               born <- first file
+               within' "the worker is gone" (performMajorGC >> threadDelay 10000 >> not <$> alive born),
+           testCase "a consumer that waits for what nobody has is told so" $
+             withFile' $ \file -> do
+               never <- newEmptyMVar
+               let ys = long (\i -> if i == 0 then waits file i + effect (takeMVar never) else marked file i) [0 .. 5]
+               told <- newIORef False
+               -- Nobody has its number: that would keep it.
+               _ <- forkIO (try (evaluate (sum ys)) >>= \outcome -> writeIORef told (either (\BlockedIndefinitelyOnMVar -> True) (const False) outcome))
+               within' "the consumer is told" (performMajorGC >> threadDelay 10000 >> readIORef told),
+           testCase "of one long item among many trivial ones the list is the same" $ do
+             let f i = if i == 0 then turns' 3000000 else i
+             long f [0 .. 5000] @?= map f [0 .. 5000]
+         ]
+  where
+    first file = do
+      let ys = long (\i -> if i == 0 then (waits file i, 0) else (marked file i, pid i)) [0 .. 40 :: Int]
+      consumed (map fst (take 2 ys))
+      pure (snd (ys !! 1))
+    pid i = effect (i `seq` getProcessID)
+    {-# NOINLINE pid #-}
+    alive process = either (const False :: IOException -> Bool) (const True) <$> try (signalProcess nullSignal process)
+
+-- | By 'Auto' on two workers.
+long :: (a -> b) -> [a] -> [b]
+long = parMapWith defaultOptions {backend = Auto, workers = Workers 2}
+
+-- | Of so many items one waits for the others, those before it are trivial; all with their process.
+whereAt :: Int -> Int -> ([(Int, ProcessID)] -> IO ()) -> IO ([(Int, ProcessID)], ProcessID)
+whereAt k n consume = withFile' $ \file -> do
+  let f i = effect $ do
+        x <- evaluate (if i == k then waits file i else if i > k then marked file i else i)
+        (,) x <$> getProcessID
+      ys = long f [0 .. n - 1]
+  consume ys
+  (,) ys <$> getProcessID
+
+consumed :: [a] -> IO ()
+consumed = mapM_ evaluate
+
+-- | The argument, when that file is there. It computes meanwhile, and then for long enough to be
+-- believed.
+waits :: FilePath -> Int -> Int
+waits file x = effect (x <$ (untilThere file >> evaluate (turns' 500000)))
+{-# NOINLINE waits #-}
+
+untilThere :: FilePath -> IO ()
+untilThere file = within' ("there is " <> file) (evaluate (turns' 2000) >> doesFileExist file)
+
+-- | The argument, after a while, and the file is there.
+marked :: FilePath -> Int -> Int
+marked file x = effect (x <$ (writeFile file "" >> evaluate (turns' (100000 + x))))
+{-# NOINLINE marked #-}
+
+-- | Soon, in tests that do not measure.
+within' :: String -> IO Bool -> IO ()
+within' what look = getMonotonicTime >>= go
+  where
+    go begun = do
+      there <- look
+      now <- getMonotonicTime
+      if there then pure () else if now - begun > 60 then throwIO (ErrorCall ("not within a minute: " <> what)) else go begun
+
+withFile' :: (FilePath -> IO a) -> IO a
+withFile' use = do
+  (file, handle) <- getTemporaryDirectory >>= (`openTempFile` "maru-auto")
+  hClose handle
+  removeFile file
+  use file <* (doesFileExist file >>= (`when` removeFile file))
+
+effect :: IO a -> a
+effect = unsafePerformIO
+
+-- | As 'turns', of numbers that are allocated: whoever evaluates it can be interrupted.
+turns' :: Int -> Int
+turns' n = fromIntegral (go n (fromIntegral n) `mod` 1000003)
+  where
+    go :: Int -> Integer -> Integer
+    go 0 x = x
+    go k x = go (k - 1) ((x * x + fromIntegral k) `mod` 1000000000000000000000007)
+{-# NOINLINE turns' #-}
 
 -- | Some milliseconds.
 dear :: Int -> Int

@@ -90,7 +90,8 @@ jobOn n f xs =
       jobCodec = Nothing,
       jobFunction = f,
       jobInputs = xs,
-      jobArriving = Nothing
+      jobArriving = Nothing,
+      jobBeside = Nothing
     }
 
 -- | All outcomes; the run has ended when this returns.

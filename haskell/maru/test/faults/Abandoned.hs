@@ -100,7 +100,7 @@ runOn b = runWith (onBackend b) b
 
 runWith :: Options -> Backend -> (a -> b) -> [a] -> IO (Running b)
 runWith options b f xs = case engineOf b of
-  Just engine -> engine (Job options 3 Ordered Nothing f xs Nothing)
+  Just engine -> engine (Job options 3 Ordered Nothing f xs Nothing Nothing)
   Nothing -> assertFailure "no engine"
 
 flat :: Backend -> Assertion

@@ -132,7 +132,8 @@ begin s = World s theJob (atFirst theJob) 0 IntMap.empty [] False [] 0 Nothing I
           jobCodec = Nothing,
           jobFunction = negate,
           jobInputs = [0 .. settingItems s - 1],
-          jobArriving = Nothing
+          jobArriving = Nothing,
+          jobBeside = Nothing
         }
 
 seen :: World -> Known
@@ -276,7 +277,7 @@ handingOut w
 hiringNow :: World -> World
 hiringNow w = foldl' fork w {state = s, births = [(share, filter (`IntSet.member` stSealed s) share) | (_, share) <- wanted] : births w} wanted
   where
-    (wanted, s) = hiring (job w) (wanting (job w) (length (queue w)) (clock w) (state w)) (state w)
+    (wanted, s) = hiring (job w) (wanting (job w) 0 (length (queue w)) (clock w) (state w)) (state w)
     fork x (slot, share)
       | refusing x = (changed (refused (job x) share (clock x) (Unavailable "a fork" "refused" "")) x) {refusing = False, wasRefused = True}
       | otherwise =
@@ -287,7 +288,7 @@ deliver :: World -> World
 deliver w = case over w of
   Just _ -> w
   Nothing -> case demanded (job w) (seen w) (state w) of
-    (Deliver os, s) -> w {state = s, out = reverse os ++ out w}
+    (Deliver os, s) -> w {state = s, out = reverse (concat os) ++ out w}
     (Finished, s) -> w {state = s, over = Just Nothing}
     (FailedWith e, s) -> w {state = s, over = Just (Just (toException e))}
     (Wait, s) -> w {state = s}

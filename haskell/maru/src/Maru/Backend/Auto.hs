@@ -11,8 +11,15 @@
 -- measured for every @stretchNs@ of work, and workers are started only for work
 -- that is known to be there (cells already walked) and long enough to pay for
 -- them. Only the latest measurements count: items may become dearer.
+--
+-- One of the first items may be so long that the workers should be at the rest already.
+-- So these are watched ("Maru.Backend.Auto.Ahead"): what is begun beside an item is
+-- judged once more when the item is done, by what it took, what its result costs to carry,
+-- and what the workers' items took.
 module Maru.Backend.Auto
   ( module Maru.Backend.Auto.Model,
+    Begun (..),
+    Ways (..),
     autoMap,
     forkCost,
   )
@@ -22,23 +29,39 @@ import Control.Concurrent
 import Control.Exception
 import Control.Monad (unless, void)
 import Data.Bits ((.&.))
+import Data.Foldable (for_)
 import Data.IORef
 import Data.Int (Int64)
 import Data.Maybe (fromMaybe, isJust)
 import Data.Word (Word64)
 import GHC.Clock (getMonotonicTimeNSec)
+import Maru.Backend.Auto.Ahead
 import Maru.Backend.Auto.Model
 import Maru.Internal.Feed
 import Maru.Internal.Normal (normalised)
 import Maru.Native.Force (normalise)
 import Maru.Native.Process (residentBytes)
-import System.CPUTime (getCPUTime)
 import System.IO.Unsafe (unsafeDupablePerformIO, unsafeInterleaveIO, unsafePerformIO)
 import System.Mem (getAllocationCounter)
 
 -- | One item is measured for so much work: measuring takes a microsecond.
 stretchNs :: Double
 stretchNs = 200000
+
+-- | So many items from the first on are measured, each of them, and watched.
+watchedItems :: Int
+watchedItems = 4
+
+-- | How to map the rest of a list elsewhere. Each is given what leads from an item's place in the
+-- rest to that in the whole.
+data Ways a b = Ways
+  { -- | Nanoseconds.
+    costOfFork :: IO Int64,
+    onWorkers, onCapabilities :: (Int -> Int) -> [a] -> IO [b],
+    -- | Begins it on workers beside the caller, which is busy for as long as the first argument
+    -- says so. 'Nothing': not here.
+    ahead :: Maybe (IO Bool -> (Int -> Int) -> [a] -> IO (Begun b))
+  }
 
 -- | Where the map is.
 data Place a = Place
@@ -61,36 +84,74 @@ data Place a = Place
     placePatience :: !Int
   }
 
--- | @autoMap means costOfFork onWorkers onCapabilities f xs@: the last functions but
--- one map the rest of the list; the first argument leads from an item's place in it
--- to that in the whole.
-autoMap :: forall a b. Means -> IO Int64 -> ((Int -> Int) -> [a] -> IO [b]) -> ((Int -> Int) -> [a] -> IO [b]) -> (a -> b) -> [a] -> IO [b]
-autoMap means costOfFork onWorkers onCapabilities f list
+autoMap :: forall a b. Means -> Ways a b -> (a -> b) -> [a] -> IO [b]
+autoMap means ways f list
   | meansWorkers means < 2 && meansCapabilities means < 2 = pure (map (normalised . f) list)
-  | otherwise = probe (Place 0 (Sample [] 0 0) 0 0 0 0 [] False 0 8) list
+  | otherwise = newWatch >>= \watch -> probe watch (Place 0 (Sample [] 0 0) 0 0 0 0 [] False 0 8) list
   where
-    probe :: Place a -> [a] -> IO [b]
-    probe _ [] = pure []
-    probe place0 xs@(x : rest) = do
-      (decision, place) <- choose means costOfFork (reached xs place0)
+    probe :: Watch -> Place a -> [a] -> IO [b]
+    probe _ _ [] = pure []
+    probe watch place0 xs@(x : rest) = do
+      (decision, place) <- choose means (costOfFork ways) (reached xs place0)
       case decision of
         OnWorkers ->
           let way = arrangement place
-           in restored way <$> onWorkers ((placeIndex place +) . placeBefore way) (arranged way xs)
-        OnCapabilities -> onCapabilities (placeIndex place +) xs
+           in restored way <$> onWorkers ways ((placeIndex place +) . placeBefore way) (arranged way xs)
+        OnCapabilities -> onCapabilities ways (placeIndex place +) xs
         InCaller -> do
-          (value, cost) <- measured (placeProbes place < 2 || placeProbes place `mod` 32 == 0) (f x)
           let after = forgetful place {placeIndex = placeIndex place + 1, placeProbes = placeProbes place + 1}
-          (value :) <$> unsafeInterleaveIO (stretch after value cost rest)
+          (watched, passing) <- watchedBy watch after rest
+          (value, cost) <- measured watched (placeProbes place < 2 || placeProbes place `mod` 32 == 0) (f x)
+          (value :) <$> unsafeInterleaveIO (goOn watch after value cost passing rest)
+
+    -- How the item before this place is to be evaluated, and what was begun meanwhile.
+    watchedBy :: Watch -> Place a -> [a] -> IO (Stamp -> IO () -> IO (), IO (Maybe (Ahead b)))
+    watchedBy watch place rest
+      | Just begin <- ahead ways,
+        meansWorkers means > 1,
+        placeIndex place <= watchedItems = do
+        gate <- newGate
+        found <- newIORef (0, 0)
+        pure (attended watch (longNs means bareForkNs) (consider begin gate found place rest), pass gate >>= traverse (\b -> uncurry (Ahead b) <$> readIORef found))
+      | otherwise = pure (const id, pure Nothing)
+
+    -- As if two items had taken so long.
+    consider begin gate found place rest took = do
+      (decision, place') <- choose means (costOfFork ways) (reached rest place) {placeSample = Sample [took, took] 0 0, placeForkNs = 0}
+      if decision == OnWorkers && took >= longNs means (placeForkNs place')
+        then do
+          writeIORef found (took, placeKnown place' - placeIndex place')
+          True <$ open gate (begin (isBusy gate) (placeIndex place +) rest)
+        else not <$> isBusy gate
+
+    goOn :: Watch -> Place a -> b -> IORef (Maybe Cost) -> IO (Maybe (Ahead b)) -> [a] -> IO [b]
+    goOn watch place0 value cost passing xs = do
+      place <- learn place0 value cost
+      begun <- passing
+      used <- maybe (pure False) (worthIt place) begun
+      case begun of
+        Just there | used -> pure (begunList (aheadBegun there))
+        _ -> do
+          for_ begun (begunStop . aheadBegun)
+          stretch watch place xs
+
+    -- The start is paid already. Of two measurements the lower one counts: the item's own, and
+    -- what the workers' took.
+    worthIt place (Ahead begun took cells) = do
+      elsewhere <- begunItemNs begun
+      let own = case sampleWork (placeSample place) of
+            latest : _ -> max took latest
+            [] -> took
+          sample = (placeSample place) {sampleWork = maybe id (:) elsewhere [own]}
+      pure (decide means 0 sample cells == OnWorkers)
 
     arrangement place
       | placeEnds place = arrange (meansWorkers means) (placeSample place) (placeKnown place - placeIndex place)
       | otherwise = arrange (meansWorkers means) (Sample [] 0 0) 0
 
     -- Maps some items here, on demand, without measuring each.
-    stretch :: Place a -> b -> IORef (Maybe Cost) -> [a] -> IO [b]
-    stretch place0 value cost xs = do
-      place <- learn place0 value cost
+    stretch :: Watch -> Place a -> [a] -> IO [b]
+    stretch watch place xs = do
       begun <- getMonotonicTimeNSec
       let !n = placeStretch place
           !looks = lookMask place
@@ -103,8 +164,15 @@ autoMap means costOfFork onWorkers onCapabilities f list
           -- Two threads may look at the clock; only one may go on from there.
           pause k cells = do
             took <- subtract begun <$> getMonotonicTimeNSec
-            pure (if k == n || overdue usual k took then unsafePerformIO (probe (paced took k place) cells) else on k cells)
+            pure (if k == n || overdue usual k took then unsafePerformIO (probe watch (paced took k place) cells) else on k cells)
       pure (go 0 xs)
+
+-- | What was begun beside an item that had taken so long, with so many cells known behind it.
+data Ahead b = Ahead
+  { aheadBegun :: !(Begun b),
+    _aheadTook :: !Double,
+    _aheadKnown :: !Int
+  }
 
 -- | How often the clock is looked at within a stretch, as a mask of the number of
 -- items: for every 5 us of work, which costs a percent, and at least for every 32
@@ -128,7 +196,9 @@ learn place value cost = do
       pure (maybe place {placeStretch = 1} (next (25 * stretchNs)) late)
   where
     next ns c = let sample = with c (placeSample place) in place {placeSample = sample, placeStretch = upTo (ns / typical sample)}
-    upTo = min (2 * placeStretch place + 1) . floor . min 10000
+    upTo
+      | placeIndex place < watchedItems = const 0
+      | otherwise = min (2 * placeStretch place + 1) . floor . min 10000
     with (Cost work walk bytes) (Sample before walked _) = Sample (take 3 (work : before)) (fromMaybe walked walk) bytes
 
 -- | After a stretch of so many items that took so long. If it is overdue the next
@@ -156,10 +226,10 @@ forgetful place
 -- | Whether the rest is worth more than the caller. Looks ahead only where enough
 -- cells would make it so.
 choose :: Means -> IO Int64 -> Place a -> IO (Decision, Place a)
-choose means costOfFork place0
+choose means forkCosts place0
   | not (believable sample) = pure (InCaller, place0)
   | otherwise = do
-    place <- priced costOfFork place0
+    place <- priced forkCosts place0
     let forkNs = placeForkNs place
         wanted = cellsWorth means forkNs sample
     if decide means forkNs sample wanted == InCaller
@@ -172,9 +242,9 @@ choose means costOfFork place0
 
 -- | Knows what a worker costs. Asking takes some microseconds; the heap grows.
 priced :: IO Int64 -> Place a -> IO (Place a)
-priced costOfFork place
+priced forkCosts place
   | placeForkNs place > 0 && placeProbes place `mod` 16 /= 0 = pure place
-  | otherwise = (\ns -> place {placeForkNs = max 1 ns}) <$> costOfFork
+  | otherwise = (\ns -> place {placeForkNs = max 1 ns}) <$> forkCosts
 
 -- | Sees to it that so many cells from the place on are known, if they are there
 -- soon.
@@ -196,7 +266,10 @@ lookAhead wanted place
 forkCost :: IO Int64
 forkCost = do
   resident <- residentBytes
-  pure (700000 + 20000 * fromIntegral (resident `div` 1048576))
+  pure (bareForkNs + 20000 * fromIntegral (resident `div` 1048576))
+
+bareForkNs :: Int64
+bareForkNs = 700000
 
 -- | How many cells follow, up to a number, and whether these are all; gives a
 -- slow spine one millisecond.
@@ -229,30 +302,26 @@ walkAhead wanted xs = do
 -- measured; bytes that were allocated meanwhile.
 data Cost = Cost !Double !(Maybe Double) !Double
 
--- | The value, which when it is looked at becomes evaluated to normal form and
--- leaves its cost in the cell.
-measured :: Bool -> b -> IO (b, IORef (Maybe Cost))
-measured walking y = do
+-- | The value, which when it is looked at becomes evaluated to normal form, in that way,
+-- and leaves its cost in the cell.
+measured :: (Stamp -> IO () -> IO ()) -> Bool -> b -> IO (b, IORef (Maybe Cost))
+measured evaluating walking y = do
   cell <- newIORef Nothing
   let value = unsafePerformIO $ do
         left <- getAllocationCounter
-        work <- costing (normalise y)
+        work <- costing (\begun -> evaluating begun (normalise y))
         after <- getAllocationCounter
-        walk <- if walking then Just <$> costing (normalise y) else pure Nothing
+        walk <- if walking then Just <$> costing (const (normalise y)) else pure Nothing
         writeIORef cell (Just (Cost work walk (fromIntegral (left - after))))
         pure y
   pure (value, cell)
 
--- | Nanoseconds, of the clock or of the processor, whichever are fewer: time in
--- which somebody else had the core is not the item's.
-costing :: IO () -> IO Double
+-- | What it takes, in nanoseconds.
+costing :: (Stamp -> IO ()) -> IO Double
 costing act = do
-  cpu0 <- getCPUTime
-  clock0 <- getMonotonicTimeNSec
-  act
-  clock1 <- getMonotonicTimeNSec
-  cpu1 <- getCPUTime
-  pure (min (fromIntegral (clock1 - clock0)) (fromIntegral (cpu1 - cpu0) / 1000))
+  begun <- stamp
+  act begun
+  passed begun
 
 -- | Evaluates in a thread beside the consumer: what evaluation throws must not
 -- be mistaken for an exception thrown at the consumer. It stays in the value.

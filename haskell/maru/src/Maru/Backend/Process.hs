@@ -24,6 +24,7 @@ import Data.IORef
 import Data.Int (Int64)
 import qualified Data.IntMap.Strict as IntMap
 import qualified Data.Map.Strict as Map
+import Data.Maybe (isJust, isNothing)
 import Maru.Backend.Process.Bury
 import Maru.Backend.Process.Deliver
 import Maru.Backend.Process.Fabric
@@ -39,6 +40,7 @@ import Maru.Internal.Progress
 import Maru.Native.Channel (nowNs)
 import Maru.Native.Pen (sealHere)
 import Maru.Native.Process
+import Maru.Native.Rts (shortSlices)
 import Maru.Options
 import System.IO.Unsafe (unsafeInterleaveIO)
 import System.Mem (performMajorGC)
@@ -53,7 +55,9 @@ engineOn style job = uninterruptibleMask_ $ do
   -- Only the list of outcomes holds the key: when it is garbage, so is the run.
   key <- newIORef run
   held <- mkWeakIORef key (endRun run)
-  _ <- forkIOWithUnmask (\unmask -> unmask (tend held firstQuiet))
+  let early = isJust (jobBeside job)
+  when early (change run awake)
+  _ <- forkIOWithUnmask (\unmask -> unmask (when early (beginSoon held) >> tend held firstQuiet))
   for_ (onProgress (jobOptions job)) $ \callback -> do
     teller <- newTeller
     thread <- forkIOWithUnmask (\unmask -> unmask (tellProgress held teller (runHere run) (runFeed run) callback))
@@ -76,14 +80,15 @@ consume run key = do
   writeIORef (runAsked run) now
   (news, demand, next) <- locked run $ do
     change run awake
-    news <- unlessEnded run 0 $ newsSeen (runFabric run) <* advance run now
+    -- In this order: a cell that is not seen below rings after this look at the bell.
+    news <- unlessEnded run 0 $ newsSeen (runFabric run) <* atomicWriteIORef (runListens run) True <* advance run now
     seen <- known (runFeed run)
     demand <- decide run (demanded (runJob run) seen)
     (,,) news demand . maybe (now + slice) (min (now + slice)) . lone (runJob run) now <$> look run
   case demand of
-    Deliver batch -> do
+    Deliver batches -> do
       rest <- unsafeInterleaveIO (consume run key)
-      pure (batch ++ rest)
+      pure (foldr (++) rest batches)
     Finished -> do
       readIORef (runTeller run) >>= traverse_ (lastCall . snd)
       [] <$ forkIO (endRun run)
@@ -133,6 +138,26 @@ tend held quiet = do
     -- this thread looks around.
     when (quiet' > quiet) performMajorGC
     tend held quiet'
+
+-- | In rounds of a millisecond, beside a consumer that computes, until the first workers are born:
+-- what a chunk needs is walked first, and is on offer.
+beginSoon :: Held a b -> IO ()
+beginSoon held = go (20 :: Int)
+  where
+    go left = unless (left == 0) $ do
+      shortSlices 3000
+      threadDelay 1000
+      begun <- deRefWeak held >>= maybe (pure True) beginOnce
+      unless begun (go (left - 1))
+
+-- | 'True': it is begun, or over. Not inlined: see @tend@.
+beginOnce :: IORef (Run a b) -> IO Bool
+beginOnce key = do
+  next <- tendOnce firstQuiet key
+  run <- readIORef key
+  started <- countStarted . stCounts <$> look run
+  pure (isNothing next || started > 0)
+{-# NOINLINE beginOnce #-}
 
 -- | 'Nothing': the run is over. A longer time: the consumer has not asked for so
 -- long, and items were evaluated in the caller. It is doubled each time, for the
@@ -211,6 +236,7 @@ release run = do
 reportOf :: Run a b -> IO Report
 reportOf run = do
   s <- look run
+  itemNs <- locked run (unlessEnded run Nothing (itemCost (runFabric run)))
   let counts = stCounts s
   pure
     Report
@@ -220,5 +246,6 @@ reportOf run = do
         reportChunks = countChunks counts,
         reportTransports = Map.toList (countCrossed counts),
         reportInCaller = countInCaller counts,
+        reportItemNs = itemNs,
         reportNotes = notes s
       }

@@ -21,7 +21,7 @@ import Maru.Options (Backend (..))
 
 -- | All outcomes are the caller's: worker -1.
 engine :: Engine
-engine (Job options _ _ codec f inputs _) = mask_ $ do
+engine (Job options _ _ codec f inputs _ _) = mask_ $ do
   run <- newRun Sequential options 1
   request <- newEmptyMVar
   answer <- newEmptyMVar

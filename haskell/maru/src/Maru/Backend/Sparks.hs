@@ -26,7 +26,7 @@ import Maru.Options (Backend (..))
 import System.IO.Unsafe (unsafeInterleaveIO)
 
 engine :: Engine
-engine (Job options n order codec f inputs _) = mask_ $ do
+engine (Job options n order codec f inputs _ _) = mask_ $ do
   run <- newRun Sparks options n
   (belt, first) <- newBelt order
   guide <- newGuide run sparkNs

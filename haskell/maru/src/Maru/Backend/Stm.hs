@@ -31,7 +31,7 @@ data Channels a b = Channels
   }
 
 engine :: Engine
-engine (Job options n order codec f inputs _) = mask_ $ do
+engine (Job options n order codec f inputs _ _) = mask_ $ do
   run <- newRun Stm options n
   guide <- newGuide run claimNs
   -- All that may be ahead fits, so the window is what bounds the run.

@@ -39,7 +39,7 @@ boundEngine job
         }
 
 workersWith :: Backend -> (Int -> Fork) -> Engine
-workersWith which fork (Job options n order codec f inputs _) = mask_ $ do
+workersWith which fork (Job options n order codec f inputs _ _) = mask_ $ do
   run <- newRun which options n
   (belt, first) <- newBelt order
   guide <- newGuide run claimNs

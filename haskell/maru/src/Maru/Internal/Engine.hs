@@ -52,7 +52,10 @@ data Job a b = Job
     jobFunction :: a -> b,
     jobInputs :: [a],
     -- | The same inputs, where they come from outside while the run goes on.
-    jobArriving :: !(Maybe (Arriving a))
+    jobArriving :: !(Maybe (Arriving a)),
+    -- | The run begins at once, before anybody asks for a result: for as long as this says so the
+    -- caller is at an item of its own and needs a core for it. Back ends of threads need not care.
+    jobBeside :: !(Maybe (IO Bool))
   }
 
 -- | Inputs that a worker finds by their number, those too that came after it was forked. It cannot
@@ -93,13 +96,15 @@ data Report = Report
     -- | Items that the caller evaluates after all: two workers could not, or none
     -- could be had.
     reportInCaller :: !Int,
+    -- | Nanoseconds of a forked worker per item, of the chunks that are done.
+    reportItemNs :: !(Maybe Double),
     -- | Every degraded mode, one line each.
     reportNotes :: ![String]
   }
   deriving (Eq, Show)
 
 noReport :: Backend -> Report
-noReport b = Report b 0 0 0 [] 0 []
+noReport b = Report b 0 0 0 [] 0 Nothing []
 
 -- | 'idleSeconds' in nanoseconds; of more than some 290 years, so many.
 idleNs :: Options -> Int64

@@ -17,6 +17,7 @@ import Control.Exception (SomeException, evaluate, try)
 import Control.Monad (unless, void, when)
 import Data.IORef (IORef, newIORef, readIORef, writeIORef)
 import GHC.Conc (ThreadStatus (..), threadStatus)
+import Maru.Native.Rts (fence)
 
 -- | How the input ends.
 data End
@@ -40,7 +41,7 @@ data Feed = Feed
   }
 
 -- | @startFeed xs notify@: nothing is walked until 'wantUpTo'; @notify@ is
--- called after each step.
+-- called after each step, when the step can be seen by whoever looks from then on.
 startFeed :: [a] -> IO () -> IO Feed
 startFeed xs notify = do
   seen <- newIORef (Known 0 Nothing)
@@ -53,9 +54,11 @@ startFeed xs notify = do
       step n cells = do
         cell <- try (evaluate cells)
         case cell of
-          Right (_ : rest) -> writeIORef seen (Known (n + 1) Nothing) >> notify >> walk (n + 1) rest
-          Right [] -> writeIORef seen (Known n (Just Complete)) >> notify
-          Left e -> writeIORef seen (Known n (Just (Broken e))) >> notify
+          Right (_ : rest) -> tell (Known (n + 1) Nothing) >> walk (n + 1) rest
+          Right [] -> tell (Known n (Just Complete))
+          Left e -> tell (Known n (Just (Broken e)))
+      -- What @notify@ reads comes after it.
+      tell now = writeIORef seen now >> fence >> notify
   thread <- forkIOWithUnmask (\unmask -> unmask (walk (0 :: Int) xs))
   pure (Feed seen goal wake thread)
 

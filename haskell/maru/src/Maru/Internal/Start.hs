@@ -14,7 +14,7 @@ import Control.Concurrent (getNumCapabilities)
 import Control.Exception (bracket, throw, throwIO, try)
 import Control.Monad (when)
 import Data.Maybe (isJust)
-import Maru.Backend.Auto (Means (..), autoMap, forkCost)
+import Maru.Backend.Auto (Begun (..), Means (..), Ways (..), autoMap, forkCost)
 import qualified Maru.Backend.Sequential as Sequential
 import qualified Maru.Backend.Shm as Shm
 import Maru.Codec (Codec)
@@ -45,19 +45,19 @@ values = map (either throw id . outcomeResult) . outcomes
 -- report matter, they all go to 'Shm'. What chose forked workers by itself does
 -- without them where there are none to be had.
 startOn :: Backend -> Options -> Order -> Maybe (Codec b) -> (a -> b) -> [a] -> IO (Running b)
-startOn which options order codec f xs = startJob which options order codec f xs Nothing
+startOn which options order codec f xs = startJob which options order codec f xs Nothing Nothing
 
 -- | The same by 'Auto', of inputs that arrive while the run goes on.
 startArriving :: Options -> Order -> Maybe (Codec b) -> (a -> b) -> Arriving a -> IO (Running b)
-startArriving options order codec f there = startJob Auto options order codec f (zipWith const (arrivingFrom there 0) (arrivingSpine there)) (Just there)
+startArriving options order codec f there = startJob Auto options order codec f (zipWith const (arrivingFrom there 0) (arrivingSpine there)) (Just there) Nothing
 
-startJob :: Backend -> Options -> Order -> Maybe (Codec b) -> (a -> b) -> [a] -> Maybe (Arriving a) -> IO (Running b)
-startJob which options order codec f xs there = do
+startJob :: Backend -> Options -> Order -> Maybe (Codec b) -> (a -> b) -> [a] -> Maybe (Arriving a) -> Maybe (IO Bool) -> IO (Running b)
+startJob which options order codec f xs there busy = do
   checkOptions options
   when (which `elem` [Mpi, Vm]) . throwIO $
     Unavailable (show which <> " for any function") "a function of this process means nothing on another host" "use parMapOn of Maru.Cluster, or another back end"
   n <- resolveWorkers options (if which == Auto then Shm else which)
-  let job = Job options {backend = which} n order codec f xs there
+  let job = Job options {backend = which} n order codec f xs there busy
   case engineOf which of
     Just engine -> engine job
     -- Not interruptible: nothing that is thrown at the consumer is caught.
@@ -83,18 +83,30 @@ scoped options order codec f xs = bracket (startedOn options order codec f xs) s
 
 -- Where forked workers are unsafe there are none.
 automatic :: Options -> (a -> b) -> [a] -> IO [b]
+-- In a worker none are begun ahead: another worker has the core, and whoever looks there whether an
+-- item is stuck must find no thread that is not the item's.
 automatic options f xs = do
   checkOptions options
   n <- resolveWorkers options Auto
   hazard <- forkHazard
+  nested <- insideWorker
   capabilities <- getNumCapabilities
   area <- allocArea
   let means = Means (if isJust hazard then 1 else n) (min n capabilities) (fromIntegral area)
-  autoMap means forkCost (rest Auto options) (rest Threads options {workers = Workers (meansCapabilities means)}) f xs
+      ways =
+        Ways
+          { costOfFork = forkCost,
+            onWorkers = rest Auto options,
+            onCapabilities = rest Threads options {workers = Workers (meansCapabilities means)},
+            ahead = if nested then Nothing else Just begin
+          }
+  autoMap means ways f xs
   where
-    rest which options' number ys = do
-      running <- startOn which options' Ordered Nothing f ys
-      pure [either (throw . renumber number) id (outcomeResult o) | o <- outcomes running]
+    rest which options' number ys = renumbered number <$> startOn which options' Ordered Nothing f ys
+    renumbered number running = [either (throw . renumber number) id (outcomeResult o) | o <- outcomes running]
+    begin busy number ys = do
+      running <- startJob Auto options Ordered Nothing f ys Nothing (Just busy)
+      pure Begun {begunList = renumbered number running, begunStop = stop running, begunItemNs = reportItemNs <$> report running}
 
 -- | Throws 'BadOptions'. The number of workers is @resolveWorkers'@ to check.
 checkOptions :: Options -> IO ()

@@ -20,6 +20,10 @@ module Maru.Native.Rts
     collapseHeap,
     gcElapsedNs,
 
+    -- * Time and order
+    shortSlices,
+    fence,
+
     -- * What this program allows
     forkHazard,
 
@@ -164,6 +168,20 @@ collapseHeap = do
 -- @+RTS -T@ the run-time system starts to count at the first call.
 gcElapsedNs :: IO Word64
 gcElapsedNs = c_gcElapsedNs
+
+-- | For so many microseconds from now a thread that computes on this capability lets others run
+-- every half a millisecond, not every 20. No effect on one that does not allocate, or is in an
+-- unsafe foreign call.
+shortSlices :: Int -> IO ()
+shortSlices micros = c_slices (1000 * fromIntegral micros)
+
+foreign import ccall unsafe "maru_rts_slices"
+  c_slices :: Int64 -> IO ()
+
+-- | What this thread reads from now on it reads after others could see what it has written. (An
+-- 'Data.IORef.atomicWriteIORef' is that, too, and costs more.)
+foreign import ccall unsafe "maru_rts_fence"
+  fence :: IO ()
 
 -- | An exception taken apart for the journey.
 data ShippedException

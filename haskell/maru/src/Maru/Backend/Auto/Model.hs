@@ -12,6 +12,7 @@ module Maru.Backend.Auto.Model
     typical,
     rising,
     believable,
+    longNs,
     Decision (..),
     decide,
     Prices (..),
@@ -69,8 +70,17 @@ rising sample = case sampleWork sample of
 believable :: Sample -> Bool
 believable sample = case sampleWork sample of
   [] -> False
-  [ns] -> ns > 10000000
+  [ns] -> ns > dearNs
   _ -> True
+
+dearNs :: Double
+dearNs = 10000000
+
+-- | @longNs means forkNs@: when workers may be begun ahead, while an item is still evaluated: half
+-- of what makes it believable, so that two of three such items get there; and not before it took
+-- as long as the workers will take to start.
+longNs :: Means -> Int64 -> Double
+longNs means forkNs = max (dearNs / 2) (starting means forkNs)
 
 data Decision = InCaller | OnCapabilities | OnWorkers
   deriving (Eq, Show)

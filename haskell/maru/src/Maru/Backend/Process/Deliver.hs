@@ -58,11 +58,17 @@ takeFilled run slot w = do
     Just (Filling record index taken) -> do
       (n, full) <- isFull <$> observeWord record
       when (n > taken) $ do
-        values <- forM [taken + 1 .. n] (peekElemOff record >=> regionGet)
-        change run . arrived "zero-copy" (index + taken) (n - taken) $
-          zipWith (\k v -> Outcome k slot (Right v)) [index + taken ..] values
+        values <- outcomesIn n []
+        change run (arrived "zero-copy" (index + taken) (n - taken) values)
       writeIORef (workerFilling w) (if full then Nothing else Just (Filling record index n))
       pure full
+      where
+        -- From the last to the first, whole: no cell of it is to be evaluated again.
+        outcomesIn k later
+          | k == taken = pure later
+          | otherwise = do
+            value <- peekElemOff record k >>= regionGet
+            outcomesIn (k - 1) (Outcome (index + k - 1) slot (Right value) : later)
 
 accept :: Run a b -> Int -> Record -> IO ()
 accept run slot r = case kindOf (recordKind r) of

@@ -92,7 +92,8 @@ handOutOne run n = do
 hire :: Run a b -> Int64 -> IO ()
 hire run now = do
   waiting <- unclaimed (runFabric run)
-  (count, cores) <- allowed run now . wanting (runJob run) waiting now =<< look run
+  busy <- fromMaybe (pure False) (jobBeside (runJob run))
+  (count, cores) <- allowed run busy now . wanting (runJob run) (if busy then 1 else 0) waiting now =<< look run
   wanted <- decide run (hiring (runJob run) count)
   modifyIORef' (runCores run) (IntMap.union (IntMap.fromList (zip (drop (length wanted - length cores) (map fst wanted)) cores)))
   ahead <- if takesPages run then regionsFor (length wanted) else pure []
@@ -125,21 +126,35 @@ hire run now = do
     why e = fromMaybe (none (e :: SomeException)) (fromException e)
     none e = Unavailable "another worker process" (exceptionText e) "look at `ulimit -u`, `ulimit -n`, memory limits and `maru doctor`"
 
--- | @allowed run now n@: how many of @n@ workers may be born, with a core for each as far as
--- there are any. In the program itself all of them. In a worker that was left to choose the
--- first one needs none: it has that of its coordinator, which waits for it.
-allowed :: Run a b -> Int64 -> Int -> IO (Int, [Int])
-allowed _ _ 0 = pure (0, [])
-allowed run now n = do
+-- | @allowed run busy now n@: how many of @n@ workers may be born, with a core for each as far as
+-- there are any. In the program itself all of them, unless the caller is busy: then it has a core,
+-- and those that are left are the workers'. In a worker that was left to choose the first one
+-- needs none: it has that of its coordinator, which waits for it.
+allowed :: Run a b -> Bool -> Int64 -> Int -> IO (Int, [Int])
+allowed run busy now n = do
+  callersCore run busy
+  if n == 0 then pure (0, []) else allowedSome run busy now n
+
+allowedSome :: Run a b -> Bool -> Int64 -> Int -> IO (Int, [Int])
+allowedSome run busy now n = do
   nested <- insideWorker
   crowded <- readIORef (runCrowded run)
   none <- IntMap.null . stDuties <$> look run
-  let bound = nested && workers (jobOptions (runJob run)) == WorkersAuto
-      own = if bound && none then 1 else 0
+  let bound = busy || nested && workers (jobOptions (runJob run)) == WorkersAuto
+      own = if bound && none && not busy then 1 else 0
   -- A look costs a system call for each core.
   cores <- if bound && not none && now - crowded < 5000000 then pure [] else takeCores (n - own)
   when (bound && length cores < n - own) (writeIORef (runCrowded run) now)
   pure (if bound then own + length cores else n, cores)
+
+-- | Held while the caller is busy, as a worker's that has no number.
+callersCore :: Run a b -> Bool -> IO ()
+callersCore run busy = do
+  held <- IntMap.member caller <$> readIORef (runCores run)
+  when (busy && not held) $ takeCores 1 >>= traverse_ (modifyIORef' (runCores run) . IntMap.insert caller)
+  when (held && not busy) $ leaveCore run caller
+  where
+    caller = -1
 
 -- | With pages of its own for results; where it is refused they are still there.
 hireOne :: Run a b -> Int -> [Int] -> Maybe Region -> IO ()

@@ -39,15 +39,16 @@ import Maru.Internal.Engine
 import Maru.Internal.Normal (normalised)
 import Maru.Options (Backend (..), Options (..), Policy (..))
 
--- | @wanting job waiting now@: how many workers to fork: as many as there is work for that
--- nobody has or is about to take.
-wanting :: Job a b -> Int -> Int64 -> State a b -> Int
-wanting job waiting now s
+-- | @wanting job spared waiting now@: how many workers to fork: as many as there is work for that
+-- nobody has or is about to take; so many fewer than the job may have are spared.
+wanting :: Job a b -> Int -> Int -> Int64 -> State a b -> Int
+wanting job spared waiting now s
   | stDormant s || isJust (stAlone s) || now < stHireFrom s || isJust (stFatal s) = 0
   | isJust (lone job now s) = 0
-  | brief job s && countStarted (stCounts s) == 0 = min 1 work
-  | otherwise = min (jobWorkers job - IntMap.size (stDuties s)) work
+  | brief job s && countStarted (stCounts s) == 0 = min 1 free
+  | otherwise = free
   where
+    free = max 0 (min (jobWorkers job - spared - IntMap.size (stDuties s)) work)
     work = max 0 (length (orphans (stPieces s)) + waiting - coming)
     -- Each takes what waits once it has started. One that is slow to start may never.
     coming = length [() | d <- IntMap.elems (stDuties s), dutyStage d /= Working, null (dutyGiven d), not (dutyLeaving d), now - dutySince d < 100000000]

@@ -26,7 +26,7 @@ where
 
 import Control.Concurrent
 import Control.Exception
-import Control.Monad (unless)
+import Control.Monad (unless, when)
 import Data.Foldable (traverse_)
 import Data.IORef
 import Data.Int (Int64)
@@ -74,6 +74,9 @@ data Run a b = Run
     runHere :: !(IORef (Int, Int)),
     -- | Tells about progress.
     runTeller :: !(IORef (Maybe (ThreadId, Teller))),
+    -- | The consumer looks what is known of the input, or sleeps: new cells ring. Rung once, for a
+    -- ring costs more than the walk of a cell.
+    runListens :: !(IORef Bool),
     -- | When the consumer last asked.
     runAsked :: !(IORef Int64),
     -- | When deaths were last looked for.
@@ -111,7 +114,10 @@ newRun style job = do
   collapsed <- if hugePages options then try collapseHeap else pure (Right 0)
   shareMachine
   fabric <- styleFabric style (jobWorkers job)
-  let ring = ringNews fabric
+  listens <- newIORef False
+  let ring = do
+        listening <- readIORef listens
+        when listening (writeIORef listens False >> ringNews fabric)
   feed <- maybe (startFeed (jobInputs job) ring) (\there -> startFeed (arrivingSpine there) ring) (jobArriving job)
   arriving <- traverse (\there -> evaluate there {arrivingSpine = []}) (jobArriving job)
   self <- getProcessID
@@ -120,6 +126,7 @@ newRun style job = do
     Run job {jobInputs = [], jobArriving = arriving} style fabric feed self <$> openPidfd self <*> pure byCopy
       <*> newIORef (0, 0)
       <*> newIORef Nothing
+      <*> pure listens
       <*> newIORef now
       <*> newIORef 0
       <*> newIORef IntMap.empty

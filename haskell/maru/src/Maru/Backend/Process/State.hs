@@ -63,7 +63,7 @@ import Maru.Backend.Process.Pieces
 import Maru.Failure (Unavailable, WorkerLost)
 import Maru.Internal.Engine
 import Maru.Internal.Feed (End (..), Known (..))
-import Maru.Internal.Plan (Settings (..), chunksAhead, lookAhead)
+import Maru.Internal.Plan (Seen (..), Settings (..), aim, chunksAhead, largestChunk, lookAhead, nothingSeen)
 import Maru.Options (Options (..))
 
 -- | What happened is told to it under the coordinator's lock, in the order in which
@@ -219,9 +219,12 @@ offering settings cost seen s =
   Offer
     { offerWalk = stTaken s + ahead + 1,
       offerItems = min (knownCount seen) (stTaken s + ahead) - nextIndex (stPieces s),
-      offerChunks = max (chunksAhead * count) (min 1024 (supplied (fromIntegral (max 1 (stSize s)))))
+      offerChunks = max (chunksAhead * count) (min most (supplied (fromIntegral (max 1 (stSize s)))))
     }
   where
+    -- While chunks grow, few of them: the next are larger, and each costs its dispatch.
+    most = if 2 * max 1 (stSize s) < ideal then 16 * count else 1024
+    ideal = aim settings nothingSeen {seenItemNs = cost, seenSize = largestChunk}
     count = setWorkers settings
     ahead = max (lookAhead settings (stSize s)) (fromMaybe (maybe 0 supply cost) (setWindow settings))
     -- Items, and chunks, that keep all workers busy for a while.
@@ -258,7 +261,7 @@ landed i n os s = case arrive i n (stPieces s) of
 -- The consumer ---------------------------------------------------------------
 
 -- | What it gets.
-data Demand b = Deliver [Outcome b] | Finished | FailedWith SomeException | Wait
+data Demand b = Deliver [[Outcome b]] | Finished | FailedWith SomeException | Wait
 
 -- | It asks: what was delivered before, it has looked at.
 awake :: State a b -> State a b
@@ -275,7 +278,7 @@ asleep s = (slots, (if null slots then id else noted "workers were ended because
 -- consumer has taken that.
 demanded :: Job a b -> Known -> State a b -> (Demand b, State a b)
 demanded job seen s = case taking (lookAhead settings (stSize s) `div` 4) s of
-  (batches@(_ : _), rest) -> (Deliver (concat batches), rest)
+  (batches@(_ : _), rest) -> (Deliver batches, rest)
   ([], _)
     | Just e <- stFatal s -> (FailedWith e, s)
     | stDelivered s == knownCount seen,
