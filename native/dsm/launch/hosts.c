@@ -6,6 +6,7 @@
  * The connection is the agent's life: at its end the agent kills its nodes.
  */
 #define _GNU_SOURCE
+#include "hosts.h"
 #include "mirror.h"
 
 #include "../address.h"
@@ -13,7 +14,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <netdb.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -27,17 +27,6 @@
 /* The agent draws the ports. */
 #define ANY_PORT 1
 
-struct host {
-  char name[256];
-  unsigned slots; /* nodes at a time, as the file says */
-  unsigned first, here, alive;
-  struct sockaddr_storage address;
-  pid_t pid;
-  int to, from; /* -1: ended */
-  bool lost;    /* it ended before its nodes */
-  bool failed;  /* no agent could be started there since the last loss */
-};
-
 /* Nodes that are to begin again have so long to end; then their host counts as lost. */
 #define CUT_MS 5000
 
@@ -46,70 +35,7 @@ struct host {
 #define AGENT_MS 30000
 #define SILENT "its agent has said nothing for 30 s"
 
-static struct {
-  struct host host[MR_LAUNCH_NODES];
-  unsigned count;
-} all;
-
-/* ---- hosts ------------------------------------------------------------------------------ */
-
-static _Noreturn void refuse(int status, const char *format, const char *a, const char *b) {
-  char line[600];
-  snprintf(line, sizeof line, format, a, b);
-  mr_launch_fail(status, line, "");
-}
-
-static void resolve(struct host *host) {
-  struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *found;
-  int rc = getaddrinfo(host->name, NULL, &hints, &found);
-  hints.ai_family = AF_INET6;
-  if (rc != 0 && getaddrinfo(host->name, NULL, &hints, &found) == 0)
-    rc = 0;
-  if (rc != 0)
-    refuse(STATUS_UNAVAILABLE, "unknown host '%s': %s", host->name, gai_strerror(rc));
-  memcpy(&host->address, found->ai_addr, found->ai_addrlen);
-  freeaddrinfo(found);
-}
-
-/* "HOST [NODES]" a line; "#" begins a comment. */
-static void read_hosts(const char *file) {
-  FILE *stream = fopen(file, "re");
-  if (stream == NULL)
-    refuse(STATUS_UNAVAILABLE, "%s: %s", file, strerror(errno));
-  char *line = NULL;
-  size_t room = 0;
-  while (getline(&line, &room, stream) >= 0) {
-    struct host *host = &all.host[all.count];
-    line[strcspn(line, "#\n")] = 0;
-    int name_end = 0, end = 0;
-    host->slots = 1;
-    if (sscanf(line, " %255s%n %9u%n", host->name, &name_end, &host->slots, &end) < 1)
-      continue;
-    end = end > name_end ? end : name_end;
-    if (line[end + (int)strspn(line + end, " \t\r")] != 0 || host->slots < 1 ||
-        host->slots > MR_LAUNCH_NODES || host->name[0] == '-')
-      refuse(STATUS_USAGE, "%s: 'HOST [NODES]' is needed, not '%s'", file, line);
-    if (++all.count == MR_LAUNCH_NODES)
-      break;
-  }
-  free(line);
-  fclose(stream);
-  if (all.count == 0)
-    refuse(STATUS_USAGE, "%s names no host%s", file, "");
-}
-
-/* Hosts are filled in their order, and again while there are nodes left. */
-static void place_nodes(struct job *job) {
-  for (unsigned left = job->nodes, i = 0; left > 0; i = (i + 1) % all.count) {
-    unsigned more = all.host[i].slots < left ? all.host[i].slots : left;
-    all.host[i].here += more;
-    left -= more;
-  }
-  for (unsigned i = 0, first = 0; i < all.count; first += all.host[i++].here) {
-    all.host[i].first = first;
-    all.host[i].alive = all.host[i].here;
-  }
-}
+static struct mr_hosts all;
 
 /* ---- their agents --------------------------------------------------------------------------- */
 
@@ -123,8 +49,8 @@ static void start_agent(struct host *host) {
   if (length < 0 || pipe2(to, O_CLOEXEC) < 0 || pipe2(from, O_CLOEXEC) < 0)
     mr_launch_fail(STATUS_MARU_FAILED, "cannot start an agent", strerror(errno));
   if (strchr(self, '\'') != NULL)
-    refuse(STATUS_UNAVAILABLE, "%s: a quote in this path cannot be told to another host's shell%s",
-           self, "");
+    mr_hosts_refuse(STATUS_UNAVAILABLE,
+                    "%s: a quote in this path cannot be told to another host's shell%s", self, "");
   snprintf(command, sizeof command, "'%s' --agent", self);
   host->pid = fork();
   if (host->pid < 0)
@@ -328,34 +254,6 @@ static int patience_of(struct job *job, int64_t *until) {
   return sooner(patience, cut_off(job, until));
 }
 
-/* One that has no node, else one that has some; NULL: all are lost. */
-static struct host *other_host(void) {
-  struct host *found = NULL;
-  for (unsigned i = all.count; i-- > 0;)
-    if (!all.host[i].lost && !all.host[i].failed && (found == NULL || found->here > 0))
-      found = &all.host[i];
-  return found;
-}
-
-/* The lost host's nodes are to start on another. */
-static bool move_nodes(struct host *lost) {
-  struct host *other = other_host();
-  if (other == NULL) {
-    fprintf(stderr, "maru: launch: no other host of --hosts is left for the nodes of host %s\n",
-            lost->name);
-    return false;
-  }
-  fprintf(stderr, "maru: launch: the nodes of host %s start on host %s\n", lost->name, other->name);
-  memcpy(lost->name, other->name, sizeof lost->name);
-  lost->address = other->address;
-  lost->lost = lost->failed = false;
-  if (other->here == 0) { /* it takes the lost one's place */
-    all.count--;
-    memmove(other, other + 1, (size_t)(all.host + all.count - other) * sizeof *other);
-  }
-  return true;
-}
-
 /* ---- the job ------------------------------------------------------------------------------- */
 
 static void end_agent(struct host *host) {
@@ -414,7 +312,7 @@ static bool replace_host(struct job *job, struct host *host, const char *why) {
   end_agent(host);
   for (unsigned i = 0; i < all.count; i++)
     all.host[i].failed |= strcmp(all.host[i].name, host->name) == 0;
-  if (!move_nodes(host))
+  if (!mr_hosts_replace(&all, host))
     return false;
   begin_host(job, host);
   return true;
@@ -433,7 +331,7 @@ static bool start_hosts(struct job *job, bool again) {
     struct host *host = &all.host[i];
     while (host->here > 0 && (why = hear_ports(job, host, ports)) != NULL) {
       if (!again)
-        refuse(STATUS_UNAVAILABLE, "host %s: %s", host->name, why);
+        mr_hosts_refuse(STATUS_UNAVAILABLE, "host %s: %s", host->name, why);
       if (!replace_host(job, host, why))
         return false;
     }
@@ -450,7 +348,7 @@ static bool begin_again(struct job *job) {
   for (unsigned i = 0; i < all.count; i++)
     all.host[i].failed = false;
   for (unsigned i = 0; i < all.count; i++)
-    if (all.host[i].lost && !move_nodes(&all.host[i]))
+    if (all.host[i].lost && !mr_hosts_replace(&all, &all.host[i]))
       return false;
   mr_launch_again(job);
   return start_hosts(job, true);
@@ -478,12 +376,7 @@ static bool start_again(struct job *job) {
 }
 
 void mr_launch_on_hosts(struct job *job, const char *file, const struct keep_wish *wish) {
-  read_hosts(file);
-  for (unsigned i = 0; i < all.count; i++)
-    resolve(&all.host[i]);
-  place_nodes(job);
-  for (unsigned i = 0; i < all.count; i++)
-    all.host[i].to = all.host[i].from = -1;
+  mr_hosts_read(&all, file, job->nodes);
   mr_launch_catch_signals(job);
   mr_keep_begin(job, wish, true);
   job->drain = nothing_left;
