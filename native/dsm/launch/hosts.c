@@ -6,8 +6,8 @@
  * The connection is the agent's life: at its end the agent kills its nodes.
  */
 #define _GNU_SOURCE
-#include "hosts.h"
 #include "mirror.h"
+#include "move.h"
 
 #include "../address.h"
 #include "numbers.h"
@@ -36,6 +36,7 @@
 #define SILENT "its agent has said nothing for 30 s"
 
 static struct mr_hosts all;
+static struct mr_move move = {.listener = -1, .asker = -1};
 
 /* ---- their agents --------------------------------------------------------------------------- */
 
@@ -220,6 +221,9 @@ static int step_checkpoints(struct job *job) {
   const void *words;
   reap_writer(job);
   int again = job->keeps->step(job);
+  if (move.wanted && !job->keep->moving && !job->keep->recovering)
+    mr_move_answer(&move, STATUS_UNAVAILABLE, "node %u stays where it is: no checkpoint: %s",
+                   move.node, job->keep->ended ? "the program ends" : job->keep->refused);
   size_t length = mr_mirror_words(job->keep, &words);
   for (unsigned i = 0; i < all.count && length > 0; i++)
     if (all.host[i].to >= 0)
@@ -273,7 +277,7 @@ static void end_agents(void) {
 
 /* Agents end by themselves after their nodes. */
 static void watch_hosts(struct job *job) {
-  static struct pollfd polled[MR_LAUNCH_NODES + 2];
+  static struct pollfd polled[MR_LAUNCH_NODES + 3];
   int64_t until = 0;
   for (bool any = true; any;) {
     int patience = patience_of(job, &until);
@@ -284,12 +288,15 @@ static void watch_hosts(struct job *job) {
     }
     polled[all.count] = (struct pollfd){.fd = job->signals, .events = POLLIN};
     polled[all.count + 1] = mr_launch_input_from(job);
-    int ready = any ? poll(polled, all.count + 2, patience) : 0;
+    polled[all.count + 2] = mr_move_poll(&move);
+    int ready = any ? poll(polled, all.count + 3, patience) : 0;
     for (unsigned i = 0; i < all.count && ready > 0; i++)
       if (polled[i].fd >= 0 && polled[i].revents != 0)
         hear(job, &all.host[i]);
     if (ready > 0 && polled[all.count + 1].revents != 0)
       send_input(job);
+    if (ready > 0 && polled[all.count + 2].revents != 0)
+      job->keep->moving = mr_move_hear(&move, &all, job->nodes);
     mr_launch_read_signals(job);
     /* An agent that does not answer KILL is cut off. */
     if (job->killed && ready == 0)
@@ -343,6 +350,22 @@ static bool start_hosts(struct job *job, bool again) {
   return true;
 }
 
+static void move_node(const struct job *job) {
+  if (mr_hosts_move(&all, job->nodes, move.node, move.host))
+    fprintf(stderr, "maru: launch: node %u moves to host %s\n", move.node, move.host);
+}
+
+/* An agent may not have started there: another host serves then. */
+static void tell_moved(void) {
+  const char *on = mr_hosts_of(&all, move.node)->name;
+  if (strcmp(on, move.host) == 0)
+    mr_move_answer(&move, 0, "node %u is on host %s", move.node, on);
+  else
+    mr_move_answer(&move, STATUS_UNAVAILABLE,
+                   "node %u is not on host %s but on host %s: that one failed", move.node,
+                   move.host, on);
+}
+
 /* All begin again, the nodes of lost hosts on others. */
 static bool begin_again(struct job *job) {
   for (unsigned i = 0; i < all.count; i++)
@@ -350,8 +373,14 @@ static bool begin_again(struct job *job) {
   for (unsigned i = 0; i < all.count; i++)
     if (all.host[i].lost && !mr_hosts_replace(&all, &all.host[i]))
       return false;
+  if (move.wanted)
+    move_node(job);
   mr_launch_again(job);
-  return start_hosts(job, true);
+  if (!start_hosts(job, true))
+    return false;
+  if (move.wanted)
+    tell_moved();
+  return true;
 }
 
 static void give_input_again(struct job *job) {
@@ -383,6 +412,8 @@ void mr_launch_on_hosts(struct job *job, const char *file, const struct keep_wis
   start_hosts(job, false);
   if (job->keep == NULL)
     mr_launch_secret_close(job);
+  else
+    mr_move_listen(&move);
   mr_launch_input_begin(job);
   do
     watch_hosts(job);

@@ -34,5 +34,12 @@ void mr_hosts_read(struct mr_hosts *all, const char *file, unsigned nodes);
 /* The lost host's nodes are to start on another, which a line names.  False: there is none, and a
  * line says that. */
 bool mr_hosts_replace(struct mr_hosts *all, struct host *lost);
+/* Whether a host of that name is left. */
+bool mr_hosts_has(const struct mr_hosts *all, const char *name);
+/* Where that node is, or will be. */
+const struct host *mr_hosts_of(const struct mr_hosts *all, unsigned node);
+/* While no agent runs: the node is to start there.  What it leaves is to spare.  False: that host
+ * was lost meanwhile, or the table is full. */
+bool mr_hosts_move(struct mr_hosts *all, unsigned nodes, unsigned node, const char *name);
 
 #endif

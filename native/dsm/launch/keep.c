@@ -183,6 +183,7 @@ static void refuse(struct keep *keep, unsigned node, const char *why) {
   if (strncmp(keep->refused, why, sizeof keep->refused) != 0)
     fprintf(stderr, "maru: launch: no checkpoint: node %u: %s\n", node, why);
   snprintf(keep->refused, sizeof keep->refused, "%s", why);
+  keep->moving = false;
   let_go(keep);
 }
 
@@ -239,6 +240,15 @@ static int gather(struct job *job, struct keep *keep) {
   return TICK_MS;
 }
 
+/* For a node that moves. None goes on from the cut: they stand still there until they are ended, so
+ * that nothing is done or shown twice. */
+static void change_epoch(struct job *job, struct keep *keep) {
+  keep->state = KEEP_IDLE;
+  keep->moving = false;
+  keep->moves = keep->recovering = true;
+  job->signal(job, SIGKILL);
+}
+
 static int finish(struct job *job, struct keep *keep) {
   char why[MR_CHECKPOINT_WHY];
   for (unsigned i = 0; i < job->nodes; i++)
@@ -261,9 +271,12 @@ static int finish(struct job *job, struct keep *keep) {
   keep->refused[0] = 0;
   mr_keep_note_input(job, keep);
   note_lines(job, keep);
-  let_go(keep);
   show_held(job);
   mr_folder_copy(job);
+  if (keep->moving)
+    change_epoch(job, keep);
+  else
+    let_go(keep);
   return 0;
 }
 
@@ -276,9 +289,10 @@ static bool all_started(const struct job *job, const struct keep *keep) {
 
 static int step(struct job *job) {
   struct keep *keep = job->keep;
+  keep->moving &= !keep->ended;
   if (keep->recovering || job->ending || job->alive < job->nodes || keep->ended)
     return -1;
-  int64_t left = keep->due - mr_launch_now();
+  int64_t left = keep->moving ? 0 : keep->due - mr_launch_now();
   switch (keep->state) {
   case KEEP_GATHERS:
     return gather(job, keep);
@@ -353,13 +367,15 @@ static void keep_again(struct job *job) {
   struct keep *keep = job->keep;
   struct mr_checkpoint_page *page = keep->page;
   double ago = (double)(mr_launch_now() - keep->taken) / 1000;
-  if (keep->committed != 0)
+  if (keep->moves)
+    fprintf(stderr, "maru: launch: all go on from checkpoint %u\n", keep->committed);
+  else if (keep->committed != 0)
     fprintf(stderr, "maru: launch: lost node %u; all go on from checkpoint %u, %.1f s ago\n",
             keep->lost, keep->committed, ago);
   else
     fprintf(stderr, "maru: launch: lost node %u before the first checkpoint; all begin again\n",
             keep->lost);
-  keep->recovering = false;
+  keep->recovering = keep->moving = keep->moves = false;
   keep->ended = false;
   keep->length = 0;
   keep->input_here = keep->input_length;

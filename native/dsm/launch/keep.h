@@ -46,6 +46,8 @@ struct keep {
   bool ended;                           /* the program ends: there will be no more */
   char refused[MR_CHECKPOINT_WHY];      /* what was said last of why there was none */
   bool recovering, at_once;             /* nodes are being ended; output is not held */
+  bool moving,
+      moves; /* a node is to move at the next whole one, which is due; nodes end for that */
   unsigned losses, lost; /* since the last whole one; whose that was */
   /* Of the standard input: where a file of ours was at the last whole one; -1: it is none.  Else
    * what node 0 was given that it had not read then. */

@@ -15,6 +15,7 @@
  *     secret.c        what the nodes know and nobody else
  *     hosts.c         jobs on several hosts: one agent a host, over ssh
  *     places.c        which nodes are on which (hosts.h)
+ *     move.c          a node of such a job goes to another (move.h)
  *     agent.c         such an agent
  *     frames.c        what it and they tell each other (frames.h)
  *     mirror.c        checkpoints there (mirror.h)

@@ -102,3 +102,52 @@ bool mr_hosts_replace(struct mr_hosts *all, struct host *lost) {
   }
   return true;
 }
+
+/* ---- a node that moves ------------------------------------------------------------------- */
+
+static const struct host *find(const struct mr_hosts *all, const char *name) {
+  for (unsigned i = 0; i < all->count; i++)
+    if (strcmp(all->host[i].name, name) == 0)
+      return &all->host[i];
+  return NULL;
+}
+
+bool mr_hosts_has(const struct mr_hosts *all, const char *name) { return find(all, name) != NULL; }
+
+const struct host *mr_hosts_of(const struct mr_hosts *all, unsigned node) {
+  const struct host *host = all->host;
+  while (node - host->first >= host->here)
+    host++;
+  return host;
+}
+
+static bool append(struct mr_hosts *all, const struct host *host, unsigned first, unsigned here) {
+  if (all->count == MR_LAUNCH_NODES)
+    return false;
+  struct host *place = &all->host[all->count++];
+  *place = *host;
+  place->first = first;
+  place->here = place->alive = here;
+  return true;
+}
+
+bool mr_hosts_move(struct mr_hosts *all, unsigned nodes, unsigned node, const char *name) {
+  static struct mr_hosts now;
+  const struct host *to = find(all, name);
+  bool good = to != NULL;
+  now.count = 0;
+  for (unsigned i = 0; i < nodes && good; i++) {
+    const struct host *on = i == node ? to : mr_hosts_of(all, i);
+    struct host *last = i > 0 ? &now.host[now.count - 1] : NULL;
+    if (last != NULL && strcmp(last->name, on->name) == 0)
+      last->alive = ++last->here;
+    else
+      good = append(&now, on, i, 1);
+  }
+  for (unsigned i = 0; i < all->count && good; i++)
+    if (!mr_hosts_has(&now, all->host[i].name))
+      good = append(&now, &all->host[i], nodes, 0);
+  if (good)
+    *all = now;
+  return good;
+}
