@@ -555,6 +555,7 @@ commandLines =
             ["launch", "-n", "2", "--", "ls", "-n"],
             ["launch", "-n", "2", "--hosts", "f", "--globals", "shared", "--access", "mprotect", "--memory", "1024", "--report", "-", "ls", "-n"],
             ["launch", "-n", "2", "--ckpt-every", "0.5", "--ckpt-dir", "d", "--resume", "d", "--output", "now", "--", "ls", "-n"],
+            ["launch", "--move", "2=hostc", "4711"],
             ["similar", "dir"]
           ],
       testCase "what is not there is refused" $
@@ -564,6 +565,7 @@ commandLines =
             ["launch", "-n", "0", "--", "true"],
             ["launch", "-n", "257", "--", "true"],
             ["launch", "-n", "2"],
+            ["launch", "--move", "2=hostc"],
             ["launch", "-n", "2", "--globals", "some", "true"],
             ["launch", "-n", "2", "--access", "magic", "true"],
             ["launch", "-n", "2", "--memory", "0", "true"],

@@ -7,13 +7,13 @@
  */
 #define _GNU_SOURCE
 #include "mirror.h"
+#include "move.h"
 
 #include "../address.h"
 #include "numbers.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <netdb.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -27,17 +27,6 @@
 /* The agent draws the ports. */
 #define ANY_PORT 1
 
-struct host {
-  char name[256];
-  unsigned slots; /* nodes at a time, as the file says */
-  unsigned first, here, alive;
-  struct sockaddr_storage address;
-  pid_t pid;
-  int to, from; /* -1: ended */
-  bool lost;    /* it ended before its nodes */
-  bool failed;  /* no agent could be started there since the last loss */
-};
-
 /* Nodes that are to begin again have so long to end; then their host counts as lost. */
 #define CUT_MS 5000
 
@@ -46,70 +35,8 @@ struct host {
 #define AGENT_MS 30000
 #define SILENT "its agent has said nothing for 30 s"
 
-static struct {
-  struct host host[MR_LAUNCH_NODES];
-  unsigned count;
-} all;
-
-/* ---- hosts ------------------------------------------------------------------------------ */
-
-static _Noreturn void refuse(int status, const char *format, const char *a, const char *b) {
-  char line[600];
-  snprintf(line, sizeof line, format, a, b);
-  mr_launch_fail(status, line, "");
-}
-
-static void resolve(struct host *host) {
-  struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *found;
-  int rc = getaddrinfo(host->name, NULL, &hints, &found);
-  hints.ai_family = AF_INET6;
-  if (rc != 0 && getaddrinfo(host->name, NULL, &hints, &found) == 0)
-    rc = 0;
-  if (rc != 0)
-    refuse(STATUS_UNAVAILABLE, "unknown host '%s': %s", host->name, gai_strerror(rc));
-  memcpy(&host->address, found->ai_addr, found->ai_addrlen);
-  freeaddrinfo(found);
-}
-
-/* "HOST [NODES]" a line; "#" begins a comment. */
-static void read_hosts(const char *file) {
-  FILE *stream = fopen(file, "re");
-  if (stream == NULL)
-    refuse(STATUS_UNAVAILABLE, "%s: %s", file, strerror(errno));
-  char *line = NULL;
-  size_t room = 0;
-  while (getline(&line, &room, stream) >= 0) {
-    struct host *host = &all.host[all.count];
-    line[strcspn(line, "#\n")] = 0;
-    int name_end = 0, end = 0;
-    host->slots = 1;
-    if (sscanf(line, " %255s%n %9u%n", host->name, &name_end, &host->slots, &end) < 1)
-      continue;
-    end = end > name_end ? end : name_end;
-    if (line[end + (int)strspn(line + end, " \t\r")] != 0 || host->slots < 1 ||
-        host->slots > MR_LAUNCH_NODES || host->name[0] == '-')
-      refuse(STATUS_USAGE, "%s: 'HOST [NODES]' is needed, not '%s'", file, line);
-    if (++all.count == MR_LAUNCH_NODES)
-      break;
-  }
-  free(line);
-  fclose(stream);
-  if (all.count == 0)
-    refuse(STATUS_USAGE, "%s names no host%s", file, "");
-}
-
-/* Hosts are filled in their order, and again while there are nodes left. */
-static void place_nodes(struct job *job) {
-  for (unsigned left = job->nodes, i = 0; left > 0; i = (i + 1) % all.count) {
-    unsigned more = all.host[i].slots < left ? all.host[i].slots : left;
-    all.host[i].here += more;
-    left -= more;
-  }
-  for (unsigned i = 0, first = 0; i < all.count; first += all.host[i++].here) {
-    all.host[i].first = first;
-    all.host[i].alive = all.host[i].here;
-  }
-}
+static struct mr_hosts all;
+static struct mr_move move = {.listener = -1, .asker = -1};
 
 /* ---- their agents --------------------------------------------------------------------------- */
 
@@ -123,8 +50,8 @@ static void start_agent(struct host *host) {
   if (length < 0 || pipe2(to, O_CLOEXEC) < 0 || pipe2(from, O_CLOEXEC) < 0)
     mr_launch_fail(STATUS_MARU_FAILED, "cannot start an agent", strerror(errno));
   if (strchr(self, '\'') != NULL)
-    refuse(STATUS_UNAVAILABLE, "%s: a quote in this path cannot be told to another host's shell%s",
-           self, "");
+    mr_hosts_refuse(STATUS_UNAVAILABLE,
+                    "%s: a quote in this path cannot be told to another host's shell%s", self, "");
   snprintf(command, sizeof command, "'%s' --agent", self);
   host->pid = fork();
   if (host->pid < 0)
@@ -294,6 +221,9 @@ static int step_checkpoints(struct job *job) {
   const void *words;
   reap_writer(job);
   int again = job->keeps->step(job);
+  if (move.wanted && !job->keep->moving && !job->keep->recovering)
+    mr_move_answer(&move, STATUS_UNAVAILABLE, "node %u stays where it is: no checkpoint: %s",
+                   move.node, job->keep->ended ? "the program ends" : job->keep->refused);
   size_t length = mr_mirror_words(job->keep, &words);
   for (unsigned i = 0; i < all.count && length > 0; i++)
     if (all.host[i].to >= 0)
@@ -328,34 +258,6 @@ static int patience_of(struct job *job, int64_t *until) {
   return sooner(patience, cut_off(job, until));
 }
 
-/* One that has no node, else one that has some; NULL: all are lost. */
-static struct host *other_host(void) {
-  struct host *found = NULL;
-  for (unsigned i = all.count; i-- > 0;)
-    if (!all.host[i].lost && !all.host[i].failed && (found == NULL || found->here > 0))
-      found = &all.host[i];
-  return found;
-}
-
-/* The lost host's nodes are to start on another. */
-static bool move_nodes(struct host *lost) {
-  struct host *other = other_host();
-  if (other == NULL) {
-    fprintf(stderr, "maru: launch: no other host of --hosts is left for the nodes of host %s\n",
-            lost->name);
-    return false;
-  }
-  fprintf(stderr, "maru: launch: the nodes of host %s start on host %s\n", lost->name, other->name);
-  memcpy(lost->name, other->name, sizeof lost->name);
-  lost->address = other->address;
-  lost->lost = lost->failed = false;
-  if (other->here == 0) { /* it takes the lost one's place */
-    all.count--;
-    memmove(other, other + 1, (size_t)(all.host + all.count - other) * sizeof *other);
-  }
-  return true;
-}
-
 /* ---- the job ------------------------------------------------------------------------------- */
 
 static void end_agent(struct host *host) {
@@ -375,7 +277,7 @@ static void end_agents(void) {
 
 /* Agents end by themselves after their nodes. */
 static void watch_hosts(struct job *job) {
-  static struct pollfd polled[MR_LAUNCH_NODES + 2];
+  static struct pollfd polled[MR_LAUNCH_NODES + 3];
   int64_t until = 0;
   for (bool any = true; any;) {
     int patience = patience_of(job, &until);
@@ -386,12 +288,15 @@ static void watch_hosts(struct job *job) {
     }
     polled[all.count] = (struct pollfd){.fd = job->signals, .events = POLLIN};
     polled[all.count + 1] = mr_launch_input_from(job);
-    int ready = any ? poll(polled, all.count + 2, patience) : 0;
+    polled[all.count + 2] = mr_move_poll(&move);
+    int ready = any ? poll(polled, all.count + 3, patience) : 0;
     for (unsigned i = 0; i < all.count && ready > 0; i++)
       if (polled[i].fd >= 0 && polled[i].revents != 0)
         hear(job, &all.host[i]);
     if (ready > 0 && polled[all.count + 1].revents != 0)
       send_input(job);
+    if (ready > 0 && polled[all.count + 2].revents != 0)
+      job->keep->moving = mr_move_hear(&move, &all, job->nodes);
     mr_launch_read_signals(job);
     /* An agent that does not answer KILL is cut off. */
     if (job->killed && ready == 0)
@@ -414,7 +319,7 @@ static bool replace_host(struct job *job, struct host *host, const char *why) {
   end_agent(host);
   for (unsigned i = 0; i < all.count; i++)
     all.host[i].failed |= strcmp(all.host[i].name, host->name) == 0;
-  if (!move_nodes(host))
+  if (!mr_hosts_replace(&all, host))
     return false;
   begin_host(job, host);
   return true;
@@ -433,7 +338,7 @@ static bool start_hosts(struct job *job, bool again) {
     struct host *host = &all.host[i];
     while (host->here > 0 && (why = hear_ports(job, host, ports)) != NULL) {
       if (!again)
-        refuse(STATUS_UNAVAILABLE, "host %s: %s", host->name, why);
+        mr_hosts_refuse(STATUS_UNAVAILABLE, "host %s: %s", host->name, why);
       if (!replace_host(job, host, why))
         return false;
     }
@@ -445,15 +350,37 @@ static bool start_hosts(struct job *job, bool again) {
   return true;
 }
 
+static void move_node(const struct job *job) {
+  if (mr_hosts_move(&all, job->nodes, move.node, move.host))
+    fprintf(stderr, "maru: launch: node %u moves to host %s\n", move.node, move.host);
+}
+
+/* An agent may not have started there: another host serves then. */
+static void tell_moved(void) {
+  const char *on = mr_hosts_of(&all, move.node)->name;
+  if (strcmp(on, move.host) == 0)
+    mr_move_answer(&move, 0, "node %u is on host %s", move.node, on);
+  else
+    mr_move_answer(&move, STATUS_UNAVAILABLE,
+                   "node %u is not on host %s but on host %s: that one failed", move.node,
+                   move.host, on);
+}
+
 /* All begin again, the nodes of lost hosts on others. */
 static bool begin_again(struct job *job) {
   for (unsigned i = 0; i < all.count; i++)
     all.host[i].failed = false;
   for (unsigned i = 0; i < all.count; i++)
-    if (all.host[i].lost && !move_nodes(&all.host[i]))
+    if (all.host[i].lost && !mr_hosts_replace(&all, &all.host[i]))
       return false;
+  if (move.wanted)
+    move_node(job);
   mr_launch_again(job);
-  return start_hosts(job, true);
+  if (!start_hosts(job, true))
+    return false;
+  if (move.wanted)
+    tell_moved();
+  return true;
 }
 
 static void give_input_again(struct job *job) {
@@ -478,18 +405,15 @@ static bool start_again(struct job *job) {
 }
 
 void mr_launch_on_hosts(struct job *job, const char *file, const struct keep_wish *wish) {
-  read_hosts(file);
-  for (unsigned i = 0; i < all.count; i++)
-    resolve(&all.host[i]);
-  place_nodes(job);
-  for (unsigned i = 0; i < all.count; i++)
-    all.host[i].to = all.host[i].from = -1;
+  mr_hosts_read(&all, file, job->nodes);
   mr_launch_catch_signals(job);
   mr_keep_begin(job, wish, true);
   job->drain = nothing_left;
   start_hosts(job, false);
   if (job->keep == NULL)
     mr_launch_secret_close(job);
+  else
+    mr_move_listen(&move);
   mr_launch_input_begin(job);
   do
     watch_hosts(job);

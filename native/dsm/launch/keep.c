@@ -3,12 +3,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -64,70 +62,6 @@ void mr_keep_page(struct job *job, struct keep *keep) {
   }
   snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)getpid(), keep->page_fd);
   setenv(NAMED, path, 1);
-}
-
-/* ---- the standard input -------------------------------------------------------------- */
-
-/* At a cut: what node 0 has read does not come again.  What was not recorded is lost until all of
- * it has been read. */
-static void note_input(const struct job *job, struct keep *keep) {
-  int in_pipe = 0;
-  /* Of several hosts the launcher reads it ahead of node 0. */
-  keep->input_at = keep->several ? -1 : lseek(STDIN_FILENO, 0, SEEK_CUR);
-  if (keep->input_pipe >= 0)
-    ioctl(keep->input_pipe, FIONREAD, &in_pipe);
-  size_t left =
-      keep->several ? keep->input_here - keep->input_taken : (size_t)in_pipe + job->input.length;
-  keep->input_read = keep->input_at >= 0 ? (uint64_t)keep->input_at : keep->input_given - left;
-  if (left > 0 && keep->input_lost)
-    return;
-  memmove(keep->input, keep->input + keep->input_length - left, left);
-  keep->input_length = left;
-  keep->input_lost = false;
-}
-
-/* What node 0 has read in a launch before. */
-static void skip_input(const struct keep *keep) {
-  struct stat is;
-  char why[128];
-  if (keep->input_read == 0)
-    return;
-  snprintf(why, sizeof why,
-           "node 0 has read %" PRIu64 " bytes of it before: give a file that has them, as < FILE",
-           keep->input_read);
-  if (fstat(STDIN_FILENO, &is) < 0 || !S_ISREG(is.st_mode) ||
-      (uint64_t)is.st_size < keep->input_read ||
-      lseek(STDIN_FILENO, (off_t)keep->input_read, SEEK_SET) < 0)
-    mr_launch_fail(STATUS_DATA_ERROR, "--resume: the standard input", why);
-}
-
-static void keep_gave(struct job *job, const char *bytes, size_t length) {
-  struct keep *keep = job->keep;
-  if (keep == NULL)
-    return;
-  keep->input_given += length;
-  keep->input_here += length;
-  if (keep->input_lost)
-    return;
-  keep->input_lost = length > sizeof keep->input - keep->input_length;
-  if (keep->input_lost)
-    return;
-  memcpy(keep->input + keep->input_length, bytes, length);
-  keep->input_length += length;
-}
-
-static void keep_pipe(struct job *job, int end) {
-  struct keep *keep = job->keep;
-  if (keep == NULL)
-    return;
-  if (keep->input_pipe >= 0)
-    close(keep->input_pipe);
-  keep->input_pipe = fcntl(end, F_DUPFD_CLOEXEC, 0);
-}
-
-static void keep_feed(struct job *job) {
-  if (job->keep->input_length > 0)
-    mr_launch_input_give(job, job->keep->input, job->keep->input_length);
 }
 
 /* ---- output ---------------------------------------------------------------------------- */
@@ -249,6 +183,7 @@ static void refuse(struct keep *keep, unsigned node, const char *why) {
   if (strncmp(keep->refused, why, sizeof keep->refused) != 0)
     fprintf(stderr, "maru: launch: no checkpoint: node %u: %s\n", node, why);
   snprintf(keep->refused, sizeof keep->refused, "%s", why);
+  keep->moving = false;
   let_go(keep);
 }
 
@@ -305,6 +240,15 @@ static int gather(struct job *job, struct keep *keep) {
   return TICK_MS;
 }
 
+/* For a node that moves. None goes on from the cut: they stand still there until they are ended, so
+ * that nothing is done or shown twice. */
+static void change_epoch(struct job *job, struct keep *keep) {
+  keep->state = KEEP_IDLE;
+  keep->moving = false;
+  keep->moves = keep->recovering = true;
+  job->signal(job, SIGKILL);
+}
+
 static int finish(struct job *job, struct keep *keep) {
   char why[MR_CHECKPOINT_WHY];
   for (unsigned i = 0; i < job->nodes; i++)
@@ -325,11 +269,14 @@ static int finish(struct job *job, struct keep *keep) {
   keep->written_ms = keep->taken - keep->begun;
   keep->losses = 0;
   keep->refused[0] = 0;
-  note_input(job, keep);
+  mr_keep_note_input(job, keep);
   note_lines(job, keep);
-  let_go(keep);
   show_held(job);
   mr_folder_copy(job);
+  if (keep->moving)
+    change_epoch(job, keep);
+  else
+    let_go(keep);
   return 0;
 }
 
@@ -342,9 +289,10 @@ static bool all_started(const struct job *job, const struct keep *keep) {
 
 static int step(struct job *job) {
   struct keep *keep = job->keep;
+  keep->moving &= !keep->ended;
   if (keep->recovering || job->ending || job->alive < job->nodes || keep->ended)
     return -1;
-  int64_t left = keep->due - mr_launch_now();
+  int64_t left = keep->moving ? 0 : keep->due - mr_launch_now();
   switch (keep->state) {
   case KEEP_GATHERS:
     return gather(job, keep);
@@ -419,13 +367,15 @@ static void keep_again(struct job *job) {
   struct keep *keep = job->keep;
   struct mr_checkpoint_page *page = keep->page;
   double ago = (double)(mr_launch_now() - keep->taken) / 1000;
-  if (keep->committed != 0)
+  if (keep->moves)
+    fprintf(stderr, "maru: launch: all go on from checkpoint %u\n", keep->committed);
+  else if (keep->committed != 0)
     fprintf(stderr, "maru: launch: lost node %u; all go on from checkpoint %u, %.1f s ago\n",
             keep->lost, keep->committed, ago);
   else
     fprintf(stderr, "maru: launch: lost node %u before the first checkpoint; all begin again\n",
             keep->lost);
-  keep->recovering = false;
+  keep->recovering = keep->moving = keep->moves = false;
   keep->ended = false;
   keep->length = 0;
   keep->input_here = keep->input_length;
@@ -460,9 +410,9 @@ void mr_keep_begin(struct job *job, const struct keep_wish *wish, bool several) 
   static struct keep keep;
   static const struct keep_calls calls = {.step = keep_step,
                                           .lost = keep_lost,
-                                          .gave = keep_gave,
-                                          .pipe = keep_pipe,
-                                          .feed = keep_feed,
+                                          .gave = mr_keep_gave,
+                                          .pipe = mr_keep_pipe,
+                                          .feed = mr_keep_feed,
                                           .again = keep_again,
                                           .line = keep_line,
                                           .begun = keep_begun,
@@ -484,13 +434,13 @@ void mr_keep_begin(struct job *job, const struct keep_wish *wish, bool several) 
     store(&keep.page->committed, keep.committed);
     store(&keep.page->over, keep.number);
     store(&keep.page->wanted, keep.number);
-    skip_input(&keep);
+    mr_keep_skip_input(&keep);
     keep.input_given = keep.input_read;
   }
   if (wish->folder != NULL)
     mr_folder_begin(&keep, wish->folder);
   keep.input_pipe = -1;
-  note_input(job, &keep);
+  mr_keep_note_input(job, &keep);
   keep.due = keep.taken = mr_launch_now();
   keep.due += keep.every_ms;
   job->keep = &keep;

@@ -46,7 +46,9 @@ struct keep {
   bool ended;                           /* the program ends: there will be no more */
   char refused[MR_CHECKPOINT_WHY];      /* what was said last of why there was none */
   bool recovering, at_once;             /* nodes are being ended; output is not held */
-  unsigned losses, lost;                /* since the last whole one; whose that was */
+  bool moving,
+      moves; /* a node is to move at the next whole one, which is due; nodes end for that */
+  unsigned losses, lost; /* since the last whole one; whose that was */
   /* Of the standard input: where a file of ours was at the last whole one; -1: it is none.  Else
    * what node 0 was given that it had not read then. */
   int64_t input_at;
@@ -108,6 +110,17 @@ struct keep_calls {
   /* The job is over: shows what is held, and waits for the folder. */
   void (*end)(struct job *job);
 };
+
+/* ---- keep_input.c ---- */
+
+/* At a cut: what node 0 has read does not come again. */
+void mr_keep_note_input(const struct job *job, struct keep *keep);
+/* Skips what node 0 has read in a launch before; ends the process where it cannot. */
+void mr_keep_skip_input(const struct keep *keep);
+/* Of keep_calls. */
+void mr_keep_gave(struct job *job, const char *bytes, size_t length);
+void mr_keep_pipe(struct job *job, int end);
+void mr_keep_feed(struct job *job);
 
 /* ---- slots.c ---- */
 

@@ -8,11 +8,14 @@
  *     boost.c         `maru boost` beside them
  *     input.c         what node 0 reads
  *     keep.c          checkpoints, and what follows when a node is lost (keep.h)
+ *     keep_input.c    what node 0 reads again then
  *     folder.c        checkpoints in a folder
  *     kept.c          how they stand, for `maru top`
  *     slots.c         which pages an image has
  *     secret.c        what the nodes know and nobody else
  *     hosts.c         jobs on several hosts: one agent a host, over ssh
+ *     places.c        which nodes are on which (hosts.h)
+ *     move.c          a node of such a job goes to another (move.h)
  *     agent.c         such an agent
  *     frames.c        what it and they tell each other (frames.h)
  *     mirror.c        checkpoints there (mirror.h)

@@ -7,6 +7,8 @@
  *
  *         --ckpt-every SECONDS, --ckpt-dir DIR, --resume DIR, --output held|now: keep.h
  *
+ *     maru-launch --move NODE=HOST PID    asks the launcher PID for that: move.h
+ *
  *     maru-launch --providers         those of libfabric that would serve here, or why none does
  *
  * Before:  binds one port per node, on the loopback interface if the job has one host, draws the
@@ -26,6 +28,7 @@
  */
 #define _GNU_SOURCE
 #include "keep.h"
+#include "move.h"
 
 #include "../fabric.h"
 #include "arguments.h"
@@ -133,6 +136,8 @@ int main(int count, char **arguments) {
   }
   if (count == 2 && strcmp(arguments[1], "--providers") == 0)
     return list_providers();
+  if (count == 4 && strcmp(arguments[1], "--move") == 0)
+    return mr_move_ask(arguments[2], arguments[3]);
   struct wish wish = read_arguments(&job, count, arguments);
   if (job.report >= 0)
     fcntl(job.report, F_SETFD, FD_CLOEXEC);

@@ -10,15 +10,18 @@ what it may print: of several runs without a loss.
 
 A moment is a phase of the job in which one node, or two, are killed:
 
-    compute    between two checkpoints: while they compute, or wait for a lock, a barrier or a page
+    compute    between two checkpoints: while they compute, or wait
+    barrier    the node has come to a barrier, and waits there or leaves it
+    lock       to a lock: it asks for it, waits for it or has it
+    flush      to an operation that sends home what was written: it does
     gather     while nodes come to a standstill for a checkpoint
     write      while they write their images
     commit     right after the launcher committed one
     recovery   one node, and once all are started anew another, before they have joined or shortly after
     launcher   the launcher itself; the job is resumed from its folder
 
-The phase is read from the page that the launcher shares with its nodes (checkpoint.h).  Where the
-job is over before it comes to that phase, the moment counts as missed.  Prints one line for each
+The phase is read from the page that the launcher shares with its nodes (checkpoint.h), and told by
+a library that the program is started with (strike.c).  Where the job is over before it comes to that phase, the moment counts as missed.  Prints one line for each
 that went wrong, then how many passed, missed and failed, and the seed.
 """
 
@@ -35,7 +38,9 @@ import tempfile
 import time
 
 LIMIT_S = 120
-PHASES = ["compute", "gather", "write", "commit", "recovery", "launcher"]
+# How long after it came there a node is killed, in seconds at most.
+OPERATIONS = {"barrier": 0.003, "lock": 0.003, "flush": 0.0003}
+PHASES = ["compute", *OPERATIONS, "gather", "write", "commit", "recovery", "launcher"]
 
 # struct mr_checkpoint_page and its lines.
 PAGE_VERSION = 3
@@ -91,11 +96,21 @@ class Job:
                 pass
         return found
 
-    def kill(self, draw, number=1):
-        nodes = self.nodes()
-        if not nodes:
+    def comes_to(self, path):
+        """The first node to come to the operation that this file stands for (strike.c)."""
+        path.touch()
+        try:
+            self.until(lambda: path.stat().st_size >= 4)
+            return struct.unpack_from("=i", path.read_bytes())[0]
+        finally:
+            path.unlink()
+
+    def kill(self, draw, number=1, first=None):
+        nodes = [pid for pid in self.nodes() if pid != first]
+        if not nodes and first is None:
             raise Over
-        for pid in draw.sample(nodes, min(number, len(nodes))):
+        chosen = [] if first is None else [first]
+        for pid in chosen + draw.sample(nodes, min(number - len(chosen), len(nodes))):
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
@@ -121,7 +136,7 @@ class Job:
         return len(left)
 
 
-def strike(job, draw, phase, nodes, seconds):
+def strike(job, draw, phase, nodes, seconds, told):
     number = draw.choice([1, 1, 1, 2])
     job.until(job.map)
     job.until(lambda: all(job.started(i) == job.look(EPOCH) for i in range(nodes)))
@@ -142,7 +157,11 @@ def strike(job, draw, phase, nodes, seconds):
         job.process.kill()
         return
     epoch = job.look(EPOCH)
-    job.kill(draw, number)
+    first = None
+    if phase in OPERATIONS:
+        first = job.comes_to(told.with_suffix("." + phase))
+        time.sleep(draw.choice([0, draw.uniform(0, OPERATIONS[phase])]))
+    job.kill(draw, number, first)
     if phase == "recovery":
         job.until(lambda: job.look(EPOCH) != epoch)
         time.sleep(draw.uniform(0, 0.2))
@@ -150,9 +169,13 @@ def strike(job, draw, phase, nodes, seconds):
 
 
 class Case:
-    def __init__(self, maru, folder, filter_, want, nodes, command):
-        self.maru, self.folder, self.filter, self.nodes, self.command = maru, pathlib.Path(folder).resolve(), filter_, nodes, command
+    def __init__(self, scratch, maru, folder, filter_, want, nodes, command):
+        self.maru, self.folder, self.filter, self.nodes = maru, pathlib.Path(folder).resolve(), filter_, nodes
         self.want = {path.read_bytes() for path in pathlib.Path(want).iterdir()}
+        self.told, library = scratch / "strike", scratch / "strike.so"
+        source = pathlib.Path(__file__).with_suffix("").with_name("strike.c")
+        subprocess.run(["cc", "-std=c11", "-O2", "-shared", "-fPIC", source, "-o", library], check=True)
+        self.command = f"env LD_PRELOAD={library} MARU_TEST_STRIKE={self.told} {command}"
 
     def start(self, out, *options):
         return Job([self.maru, "launch", "-n", str(self.nodes), *options, "--", self.command], self.folder, out)
@@ -179,7 +202,7 @@ class Case:
             kept = scratch + "/kept"
             job = self.start(out, "--ckpt-every", every, *(["--ckpt-dir", kept] if phase == "launcher" else []))
             try:
-                strike(job, draw, phase, self.nodes, seconds)
+                strike(job, draw, phase, self.nodes, seconds, self.told)
             except (Over, OSError):
                 met = False
             status, said = job.end()
@@ -216,19 +239,27 @@ def difference(printed, want):
 
 
 def main():
-    maru, moments = sys.argv[1], int(sys.argv[2])
-    case = Case(maru, *sys.argv[3:6], int(sys.argv[6]), sys.argv[7])
     seed = int(sys.argv[8]) if len(sys.argv) > 8 else random.randrange(1 << 32)
+    with tempfile.TemporaryDirectory() as scratch:
+        case = Case(pathlib.Path(scratch), sys.argv[1], *sys.argv[3:6], int(sys.argv[6]), sys.argv[7])
+        return play(case, int(sys.argv[2]), seed)
+
+
+def play(case, moments, seed):
+    """Whether any went wrong."""
     draw = random.Random(seed)
     seconds = case.seconds()
-    failed, missed, left = 0, 0, []
+    failed, missed, left, met_in = 0, 0, [], dict.fromkeys(PHASES, 0)
     for number in range(moments):
         left = left or draw.sample(PHASES, len(PHASES))
-        met, wrong, what = case.moment(draw, left.pop(), seconds)
+        phase = left.pop()
+        met, wrong, what = case.moment(draw, phase, seconds)
         missed += not met and not wrong
         failed += bool(wrong)
+        met_in[phase] += met and not wrong
         if wrong:
             print(f"FAILED  {what} (seed {seed}, moment {number}): {wrong}", flush=True)
+    print(*(f"{phase} {count}" for phase, count in met_in.items()), sep=", ")
     print(f"{moments - missed - failed} passed, {missed} missed, {failed} failed (seed {seed}; {seconds:.1f} s without a loss)")
     return failed > 0
 

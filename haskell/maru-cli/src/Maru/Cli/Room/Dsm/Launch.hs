@@ -48,13 +48,14 @@ launchCommand :: Mod CommandFields (IO ExitCode)
 launchCommand =
   command "launch" $
     info
-      (launch <$> nodes <*> hosts <*> settings <*> some (strArgument (metavar "[--] COMMAND...")))
+      (launch <$> nodes <*> hosts <*> settings <*> some (strArgument (metavar "[--] COMMAND...")) <|> moveNode <$> moved <*> strArgument (metavar "PID"))
       ( progDesc "Run a program on several nodes that share memory (maru/dsm.h)"
           <> noIntersperse
           <> footer
-            "Example: maru launch -n 4 -- ./ocean   |   Status: that of the first node that failed; 75 a node was lost, 125 maru failed, 126 cannot execute, 127 not found, 128+N ended by signal N."
+            "Examples: maru launch -n 4 -- ./ocean   |   maru launch --move 2=hostc 4711   |   Status: that of the first node that failed; 75 a node was lost, 125 maru failed, 126 cannot execute, 127 not found, 128+N ended by signal N."
       )
   where
+    moved = strOption (long "move" <> metavar "NODE=HOST" <> help "Of a job that runs, whose maru launch has this PID, with --hosts and checkpoints: take a checkpoint, and start that node on this host of its file")
     nodes = option (between 1 256) (short 'n' <> metavar "N" <> help "So many nodes (1 to 256)")
     hosts = optional (strOption (long "hosts" <> metavar "FILE" <> action "file" <> help "On the hosts that it names, a line each: HOST [NODES]; over ssh (default: all on this host)"))
 
@@ -105,6 +106,11 @@ choice name words' text =
   optional (option (maybeReader known) (long name <> metavar (intercalate "|" words') <> completeWith words' <> help text))
   where
     known word = if word `elem` words' then Just word else Nothing
+
+moveNode :: String -> String -> IO ExitCode
+moveNode wish launcher = do
+  agent <- helperPath "maru-launch"
+  become maruFailed agent ["--move", wish, launcher]
 
 launch :: Int -> Maybe FilePath -> Settings -> [String] -> IO ExitCode
 launch nodes hosts asked words' = do
