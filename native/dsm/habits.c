@@ -9,6 +9,10 @@
  * not shown: so the node sees whether it is used, at the price of a fault without a message. A page
  * that became old unused is not brought until it was expected and asked for again.
  *
+ * A *row* is faults of one stretch at equal distances, as along a column of a matrix. From the
+ * fourth on the next ones come with each, more and more of them, and are shown at once: those that
+ * were never asked for. Pages that follow each other are no row here: wanted.c brings them.
+ *
  * What is brought is what a fetch would have brought at that moment: nothing here is about what a
  * copy holds.  Costs: 12 bytes for a page that was asked for, 512 KiB for the order at most.
  */
@@ -20,6 +24,8 @@
 #define ORDER (1u << 16)
 /* So often a page that comes is not shown, to see whether it is used. */
 #define LOOKED_AFTER 8u
+/* So many equal distances are a row. */
+#define ROW_AFTER 3u
 
 /* All zero: never asked for. */
 struct habit {
@@ -33,8 +39,15 @@ struct use {
   uint32_t page, stretch;
 };
 
+struct row {
+  uint32_t stretch, last; /* of its last fault */
+  int64_t step;           /* 0: not known */
+  uint32_t equal;         /* so many distances in a row were */
+};
+
 struct mr_habits {
   uint32_t stretch; /* from 1 on */
+  struct row row;
   uint32_t uses;
   struct use order[ORDER];
   struct habit of[];
@@ -111,5 +124,50 @@ uint32_t mr_habits_follow(struct mr_core *core, uint32_t page, uint32_t *pages, 
     if (use->page != page && follows(core, use->page))
       pages[count++] = use->page;
   }
+  return count;
+}
+
+/* Whether that fault is the row's next: what lies between is here, or a batch would have ended. */
+static bool goes_on(const struct mr_core *core, const struct row *row, uint32_t page) {
+  int64_t way = (int64_t)page - row->last;
+  if (row->stretch != core->habits->stretch || row->step == 0 || way % row->step != 0 ||
+      way / row->step < 1 || way / row->step > MR_BATCH_MAX)
+    return false;
+  for (int64_t p = row->last + row->step; p != page; p += row->step)
+    if (access_of(core, (uint32_t)p) == MR_NONE)
+      return false;
+  return true;
+}
+
+/* A page that was used before comes by habit alone: not every row that begins again ends alike. */
+static bool may_come(const struct mr_core *core, uint32_t page) {
+  return access_of(core, page) == MR_NONE && core->habits->of[page].at == 0;
+}
+
+static void note_fault(struct mr_core *core, uint32_t page) {
+  struct row *row = &core->habits->row;
+  bool known = row->stretch == core->habits->stretch;
+  if (goes_on(core, row, page)) {
+    row->equal++;
+  } else {
+    row->step = known ? (int64_t)page - row->last : 0;
+    row->equal = known;
+  }
+  row->stretch = core->habits->stretch;
+  row->last = page;
+}
+
+uint32_t mr_habits_row(struct mr_core *core, uint32_t page, uint32_t *pages, uint32_t most) {
+  const struct row *row = &core->habits->row;
+  note_fault(core, page);
+  if (row->step == 1 || row->equal < ROW_AFTER)
+    return 0;
+  uint32_t doublings = row->equal - ROW_AFTER, batch = core->config.limits.batch, count = 0;
+  uint32_t ahead = doublings < 5 ? (2u << doublings) - 1 : MR_BATCH_MAX;
+  int64_t p = page + row->step;
+  for (ahead = ahead < batch ? ahead : batch - 1;
+       ahead > 0 && count < most && p >= 0 && p < core->config.pages; p += row->step, ahead--)
+    if (may_come(core, (uint32_t)p))
+      pages[count++] = (uint32_t)p;
   return count;
 }

@@ -266,6 +266,9 @@ void mr_want_with(struct mr_core *core, uint32_t page);
 int mr_habits_create(struct mr_habits **habits, uint32_t pages);
 /* This node has acquired: another stretch begins.  NULL: none. */
 void mr_habits_part(struct mr_habits *habits);
+/* Up to `most` pages that are next in the row of faults that this one, which is asked for, goes on
+ * with. Called once for each fault. */
+uint32_t mr_habits_row(struct mr_core *core, uint32_t page, uint32_t *pages, uint32_t most);
 /* Up to `most` pages that are to be brought with that one, which is asked for; one may be among
  * them twice. */
 uint32_t mr_habits_follow(struct mr_core *core, uint32_t page, uint32_t *pages, uint32_t most);

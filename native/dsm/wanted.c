@@ -1,5 +1,5 @@
 /* wanted.c: which pages a fault brings, beside its own: the next ones where a node reads in order,
- * and those that follow by habit (habits.c). */
+ * and by habits.c those of a row and those that follow by habit. */
 #include "state.h"
 
 /* Whether nobody had to ask for the pages between the last batch and this one. */
@@ -42,6 +42,13 @@ static bool want(struct mr_core *core, uint32_t page) {
   return true;
 }
 
+static void want_row(struct mr_core *core, uint32_t page) {
+  uint32_t row[MR_BATCH_MAX];
+  uint32_t count = mr_habits_row(core, page, row, MR_BATCH_MAX - core->wanted_count);
+  for (uint32_t i = 0; i < count; i++)
+    core->counters.foreseen += want(core, row[i]);
+}
+
 static void want_followers(struct mr_core *core, uint32_t page) {
   uint32_t follow[MR_BATCH_MAX];
   uint32_t count = mr_habits_follow(core, page, follow, MR_BATCH_MAX - core->wanted_count);
@@ -61,6 +68,8 @@ void mr_want_with(struct mr_core *core, uint32_t page) {
   core->wanted_count = 0;
   for (uint32_t each = page; each < page + count; each++)
     want(core, each);
-  if (core->habits != NULL)
-    want_followers(core, page);
+  if (core->habits == NULL)
+    return;
+  want_row(core, page);
+  want_followers(core, page);
 }

@@ -178,7 +178,75 @@ static void written(void) {
   CHECK_EQUAL(c.unused, 0);
 }
 
+/* The messages by which node 1 reads every `step`th page from `first` on, with a barrier before the
+ * `part`th; in one stretch as node 0 wrote them. */
+static struct mr_core_counters row_of(uint32_t first, int step, uint32_t count, uint32_t part) {
+  open_with(true);
+  emit(code(0), set_of(0, 7));
+  for (uint32_t page = 0; page < PAGES; page++)
+    emit(code(0), write_of(0, page * MR_PAGE, 8));
+  meet();
+  for (uint32_t i = 0; i < count; i++) {
+    if (i == part)
+      meet();
+    emit(code(1), read_of(0, (first + (uint32_t)((int)i * step)) * MR_PAGE, 8));
+  }
+  return end();
+}
+
+/* The fourth page brings one more, the next fault three, then seven: to the end of the memory, and
+ * not beyond. */
+static void rows(void) {
+  struct mr_core_counters c = row_of(0, 3, 13, PAGES);
+  CHECK_EQUAL(c.kinds[MR_FETCH].messages, 4 + 1 + 1);
+  CHECK_EQUAL(c.fetches, 14);
+  CHECK_EQUAL(c.foreseen, 1 + 3 + 4);
+  /* Three are no row. */
+  CHECK_EQUAL(row_of(0, 3, 3, PAGES).fetches, 3);
+  /* Downwards as well: 39, 38, 37, 36 with 35, 34 with three, 30 with seven. */
+  c = row_of(39, -1, 13, PAGES);
+  CHECK_EQUAL(c.kinds[MR_FETCH].messages, 4 + 1 + 1);
+  /* A stretch begins its rows anew. */
+  c = row_of(0, 3, 6, 3);
+  CHECK_EQUAL(c.fetches, 6);
+  /* At the last page a row ends, and at the first. */
+  CHECK_EQUAL(row_of(0, 4, 10, PAGES).fetches, 10);
+  CHECK_EQUAL(row_of(9, -3, 4, PAGES).fetches, 4);
+}
+
+/* 0, 3, 6, 9 with 12, and 15 with 18, 21, 24. Then, behind a barrier, 0, 4, 8, 12 with 16, and 20
+ * with 28 and 32, as 24 was used; then 24 with 36. */
+static void row_of_known_pages(void) {
+  open_with(true);
+  for (int64_t n = 0; n < 2; n++) {
+    emit(code(0), set_of(0, n + 1));
+    for (uint32_t page = 0; page < PAGES; page++)
+      emit(code(0), write_of(0, page * MR_PAGE, 8));
+    meet();
+    for (uint32_t i = 0; i < 7; i++)
+      emit(code(1), read_of(0, (n == 0 ? 3 : 4) * i * MR_PAGE, 8));
+    meet();
+  }
+  CHECK_EQUAL(end().fetches, 9 + 5 + 3 + 2);
+}
+
+/* A page that was skipped ends the row: 0, 3, 6, 9 with 12, then 21. */
+static void row_with_a_gap(void) {
+  static const uint32_t read[] = {0, 3, 6, 9, 21, 24, 27};
+  open_with(true);
+  emit(code(0), set_of(0, 7));
+  for (uint32_t page = 0; page < PAGES; page++)
+    emit(code(0), write_of(0, page * MR_PAGE, 8));
+  meet();
+  for (size_t i = 0; i < sizeof read / sizeof *read; i++)
+    emit(code(1), read_of(0, read[i] * MR_PAGE, 8));
+  CHECK_EQUAL(end().fetches, 4 + 1 + 3);
+}
+
 int main(void) {
+  rows();
+  row_with_a_gap();
+  row_of_known_pages();
   come_along();
   habits_end();
   trust();
