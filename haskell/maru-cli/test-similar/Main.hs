@@ -269,6 +269,11 @@ badInputs =
       said <- similar ["--verdicts", dir </> "verdicts", dir]
       fails 65 said
       assertBool (show said) (case said of (_, _, line) -> '\ESC' `notElem` line && '\b' `notElem` line),
+    inFolder "a device without end" $ \dir -> do
+      programs dir
+      similar ["--students", "/dev/zero", dir] >>= fails 65
+      similar ["--verdicts", "/dev/zero", dir] >>= fails 65
+      similar ["generate", "--out", dir </> "copies", "--count", "1", "/dev/zero"] >>= fails 65,
     inFolder "an archive that is none" $ \dir -> writeFile (dir </> "x.zip") "PK" >> similar [dir </> "x.zip"] >>= failsIn 65 3,
     inFolder "a pipe" $ \dir -> createNamedPipe (dir </> "pipe") 0o600 >> similar [dir </> "pipe"] >>= fails 65
   ]

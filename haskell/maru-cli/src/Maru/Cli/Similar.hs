@@ -81,16 +81,10 @@ similar s = orStopped $ do
 verdictsIn :: Maybe FilePath -> IO [View.Verdict]
 verdictsIn Nothing = pure []
 verdictsIn (Just file) = do
-  name <- printableName <$> rawPath file
-  content <- try (withBinaryFile file ReadMode (`B.hGet` (most + 1)))
-  case content of
-    Left e -> stop badInput (name <> ": cannot be read: " <> BC.pack (reason e))
-    Right bytes
-      | B.length bytes > most -> stop badInput (name <> ": larger than 64 MiB: these are no verdicts")
-      -- The reason may quote the file.
-      | otherwise -> either (\why -> stop badInput (name <> ": these are no verdicts: " <> shortly why)) pure (View.readVerdicts (BL.fromStrict bytes))
+  (name, bytes) <- smallFile "these are no verdicts" file
+  -- The reason may quote the file.
+  either (\why -> stop badInput (name <> ": these are no verdicts: " <> shortly why)) pure (View.readVerdicts (BL.fromStrict bytes))
   where
-    most = 64 * 1024 * 1024
     shortly why = BC.pack (map (\c -> if isPrint c && isAscii c then c else '?') (take 120 why))
 
 compareCorpus :: Settings -> Maru.Options -> Config -> Map.Map Language String -> [RawFilePath] -> [View.Verdict] -> Corpus -> IO ExitCode

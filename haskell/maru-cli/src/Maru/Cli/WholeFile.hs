@@ -1,13 +1,15 @@
 -- | Files that are whole or not there: what is written takes the file's name when it is complete.
 module Maru.Cli.WholeFile
   ( replaceFile,
+    readAtMost,
     checkReplaceable,
   )
 where
 
-import Control.Exception (IOException, bracketOnError, throwIO, try)
+import Control.Exception (IOException, bracketOnError, evaluate, throwIO, try)
 import Control.Monad (unless, void, when)
 import qualified Data.ByteString as ByteString
+import qualified Data.ByteString.Lazy as Lazy
 import Data.List (isPrefixOf)
 import Data.Maybe (isJust, isNothing)
 import Maru.Cli.Exit (orNothing)
@@ -15,6 +17,14 @@ import System.Directory (removeFile, renameFile)
 import System.FilePath (takeDirectory, takeFileName, (</>))
 import System.IO
 import System.Posix.Files
+
+-- | What a file holds; 'Nothing' where that is more than so many bytes, as of a device without end.
+readAtMost :: Int -> FilePath -> IO (Maybe ByteString.ByteString)
+readAtMost most file = do
+  bytes <- withBinaryFile file ReadMode $ \from -> do
+    held <- Lazy.hGetContents from
+    evaluate (Lazy.toStrict (Lazy.take (fromIntegral most + 1) held))
+  pure (if ByteString.length bytes > most then Nothing else Just bytes)
 
 -- | The file holds what the action has written when that is done; until then, or if it fails, what
 -- it held before. Links are followed; its owner and permissions stay, and what may not be written

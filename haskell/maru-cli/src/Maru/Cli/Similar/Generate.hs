@@ -18,6 +18,7 @@ import qualified Data.ByteString.Builder as Builder
 import Maru.Cli.Exit (badInput, problem, reason, unavailable)
 import Maru.Cli.Progress (withProgress)
 import Maru.Cli.Readers (wholeFrom)
+import Maru.Cli.WholeFile (readAtMost)
 import Maru.Similar.Corpus (decoded, encodingOf)
 import Maru.Similar.Generate
 import Maru.Similar.Lexer.Java (lexJava)
@@ -85,8 +86,9 @@ generate o = do
 -- | A file's text; one that is no Java ends the command.
 source :: FilePath -> IO ByteString
 source file = do
-  content <- try (B.readFile file)
-  bytes <- either (\e -> problem badInput (file ++ ": " ++ reason (e :: IOException))) pure content
+  content <- try (readAtMost (64 * 1024 * 1024) file)
+  held <- either (\e -> problem badInput (file ++ ": " ++ reason (e :: IOException))) pure content
+  bytes <- maybe (problem badInput (file ++ ": larger than 64 MiB")) pure held
   let text = decoded (encodingOf bytes) bytes
   when (B.null text || notJava (lexJava text)) $ problem badInput (file ++ ": is no Java")
   pure text

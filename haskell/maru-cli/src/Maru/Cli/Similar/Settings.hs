@@ -12,6 +12,7 @@ module Maru.Cli.Similar.Settings
     withoutGrammars,
     collectionAsked,
     rawPath,
+    smallFile,
 
     -- * Ends and warnings
     stop,
@@ -36,6 +37,7 @@ import GHC.IO.Encoding (getFileSystemEncoding)
 import Maru.Cli.Exit (badInput, reason, unavailable, usage)
 import Maru.Cli.Installed (libraryAt)
 import Maru.Cli.Readers (named, wholeFrom)
+import Maru.Cli.WholeFile (readAtMost)
 import Maru.Options (Backend, Workers (..), allBackends, backendName)
 import qualified Maru.Options as Maru
 import Maru.Similar
@@ -249,11 +251,19 @@ collectionAsked grammars s = do
 
 studentsIn :: FilePath -> IO Students
 studentsIn file = do
+  (name, bytes) <- smallFile "this is no list of students" file
+  either (\why -> stop badInput (name <> ": " <> why)) pure (parseStudents bytes)
+
+-- | A file's name, as it is printed, and what it holds. One that is too large is not what it should
+-- be; so is a device without end.
+smallFile :: ByteString -> FilePath -> IO (ByteString, ByteString)
+smallFile isNone file = do
   name <- printableName <$> rawPath file
-  content <- try (B.readFile file)
+  content <- try (readAtMost (64 * 1024 * 1024) file)
   case content of
     Left e -> stop badInput (name <> ": cannot be read: " <> BC.pack (reason e))
-    Right bytes -> either (\why -> stop badInput (name <> ": " <> why)) pure (parseStudents bytes)
+    Right Nothing -> stop badInput (name <> ": larger than 64 MiB: " <> isNone)
+    Right (Just bytes) -> pure (name, bytes)
 
 -- | The bytes that the user typed, in any locale.
 rawPath :: FilePath -> IO ByteString
