@@ -19,10 +19,8 @@
 #include "seen.h"
 
 #include <errno.h>
-#include <link.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 /* Below this a byte array is copied again at each place that refers to it. */
 enum { SHARED_ARRAY = 128 };
@@ -166,29 +164,6 @@ static int64_t copy_bytes(struct copy *c, StgArrBytes *array) {
 
 /* --- foreign pointers --- */
 
-/* Read-only memory of the program itself: the same in parent and child. */
-static int in_object(struct dl_phdr_info *object, size_t size, void *address) {
-  (void)size;
-  for (int i = 0; i < object->dlpi_phnum; i++) {
-    const ElfW(Phdr) *part = &object->dlpi_phdr[i];
-    uintptr_t from = object->dlpi_addr + part->p_vaddr, p = (uintptr_t)address;
-    if (part->p_type == PT_LOAD && !(part->p_flags & PF_W) && p >= from && p < from + part->p_memsz)
-      return 1;
-  }
-  return -1; /* the program comes first; libraries may have been loaded after the fork */
-}
-
-static bool is_literal(W_ address) {
-  return !maru_in_heap((void *)address) && dl_iterate_phdr(in_object, (void *)address) == 1;
-}
-
-/* Could this raw word be the address of memory that only this process has? */
-static bool is_private(W_ address) {
-  unsigned char resident;
-  void *page = (void *)(address & ~(W_)(BLOCK_SIZE - 1));
-  return !is_literal(address) && (mincore(page, 1, &resident) == 0 || errno != ENOMEM);
-}
-
 /* The table lies before its symbol, which the compiler need not know. */
 static W_ constructor_tag(const StgInfoTable *info) {
   __asm__("" : "+r"(info));
@@ -297,7 +272,7 @@ static int64_t copy_bytestring(struct copy *c, const StgClosure *from, size_t at
 
   if (length == 0) {
     memset(c->image->base + address, 0, raw * sizeof(W_));
-  } else if (!is_literal((W_)bytes)) {
+  } else if (!word_is_literal((W_)bytes)) {
     StgClosure *owner = from->payload[0];
     if ((r = resolve(c, &owner)) < 0)
       return r;
@@ -347,22 +322,11 @@ static int64_t copy_contents(struct copy *c, const StgClosure *from, const StgCl
       return r;
   } else {
     for (size_t i = 0; i < raw; i++)
-      if (is_private(words[i]))
+      if (word_is_private(words[i]))
         return -COPY_FOREIGN;
   }
   closure_at(c, at)->payload[field] = copy;
   return 0;
-}
-
-/* A receiver of closures was forked before it, perhaps, and has not this memory: words that may be
-   addresses are not sent. Most words are small numbers, or floating. (A function without free
-   variables that GHC has not made static has a word of padding, which may look like one.) */
-static bool holds_private(const W_ *words, size_t count) {
-  enum { LEAST = 1 << 16, ADDRESS_BITS = 47 };
-  for (size_t i = 0; i < count; i++)
-    if (words[i] >= LEAST && !(words[i] >> ADDRESS_BITS) && is_private(words[i]))
-      return true;
-  return false;
 }
 
 /* Does a field lead to a foreign pointer's contents? True also where that is not seen at once. */
@@ -394,31 +358,19 @@ static int64_t copy_mixed(struct copy *c, const StgClosure *from, size_t at, siz
   }
   /* In the copy: an address into an array that goes along is no address of a process there. */
   const W_ *words = (const W_ *)&closure_at(c, at)->payload[pointers];
-  return c->image->closures && holds_private(words, raw) ? -COPY_FOREIGN : 0;
+  return c->image->closures && words_private(words, raw) ? -COPY_FOREIGN : 0;
 }
 
 /* --- values --- */
-
-/* Code of the program or of a library, which the process had before the fork or has only here. */
-static int is_code(struct dl_phdr_info *object, size_t size, void *address) {
-  (void)size;
-  for (int i = 0; i < object->dlpi_phnum; i++) {
-    const ElfW(Phdr) *part = &object->dlpi_phdr[i];
-    uintptr_t from = object->dlpi_addr + part->p_vaddr, p = (uintptr_t)address;
-    if (part->p_type == PT_LOAD && part->p_flags & PF_X && p >= from && p < from + part->p_memsz)
-      return 1;
-  }
-  return 0;
-}
 
 /* Raw words that mean nothing elsewhere: a place in this process's table of stable pointers, or
    code that was made at run time (a wrapper). */
 static int64_t judge_raw(const StgClosure *q) {
   const StgInfoTable *info = q->header.info;
-  void *word = (void *)q->payload[0];
+  W_ word = (W_)q->payload[0];
   if (info == &MARU_BASE(Stable, StablePtr_con_info) && word)
     return -COPY_STABLE;
-  if (info == &MARU_BASE(Ptr, FunPtr_con_info) && word && dl_iterate_phdr(is_code, word) != 1)
+  if (info == &MARU_BASE(Ptr, FunPtr_con_info) && word && !word_is_code(word))
     return -COPY_CODE;
   return 0;
 }
@@ -438,7 +390,8 @@ static int64_t copy_constructor(struct copy *c, const StgClosure *q, const StgIn
     r = copy_bytestring(c, q, (size_t)at, raw);
   else if (pointers && raw && may_hold_contents(q, pointers))
     r = copy_mixed(c, q, (size_t)at, pointers, raw);
-  else if (c->image->closures && holds_private((const W_ *)&q->payload[pointers], raw))
+  else if (c->image->closures && !is_boxed_number(info) &&
+           words_private((const W_ *)&q->payload[pointers], raw))
     r = -COPY_FOREIGN;
   else if (!push(c, (size_t)at + sizeof(StgHeader), pointers))
     r = -ENOMEM;
@@ -461,7 +414,7 @@ static int64_t copy_thunk(struct copy *c, const StgClosure *q, const StgInfoTabl
   size_t pointers = selector ? 1 : info->layout.payload.ptrs;
   size_t raw = selector ? 0 : info->layout.payload.nptrs;
   StgClosure *const *fields = ((const StgThunk *)q)->payload;
-  if (holds_private((const W_ *)&fields[pointers], raw))
+  if (words_private((const W_ *)&fields[pointers], raw))
     return -COPY_FOREIGN;
   int64_t at = copy_words(c, q, sizeofW(StgThunkHeader) + pointers + raw);
   if (at < 0)
@@ -477,7 +430,7 @@ static int64_t copy_application(struct copy *c, const StgPAP *q) {
   if (!closure_raw_arguments(q, &raw))
     return -(int64_t)(COPY_REFUSED + PAP);
   for (size_t i = 0; i < q->n_args; i++)
-    if (raw >> i & 1 && holds_private((const W_ *)&q->payload[i], 1))
+    if (raw >> i & 1 && words_private((const W_ *)&q->payload[i], 1))
       return -COPY_FOREIGN;
   int64_t at = copy_words(c, (const StgClosure *)q, PAP_sizeW(q->n_args));
   if (at < 0)
@@ -558,6 +511,8 @@ static inline int64_t copy_field(struct copy *c, size_t at) {
     q = UNTAG_CLOSURE(p);
     info = get_itbl(q);
   }
+  if (c->image->far && (word_is_loaded((W_)q) || word_is_loaded((W_)info)))
+    return -COPY_LOADED;
   if (!may_stay(c, q, info)) {
     bool once = (c->sharing || !maru_in_heap(q)) && info->type != ARR_WORDS;
     int64_t r = once ? copy_once(c, q, info) : copy_value(c, q, info);
@@ -579,8 +534,11 @@ static int64_t walk(struct copy *c, size_t root) {
     if (--top->left == 0)
       c->depth--;
     int64_t r = copy_field(c, at);
-    if (r < 0)
+    if (r < 0) {
+      if (c->image->closures)
+        c->image->way = image_way(c->image, at);
       return r;
+    }
   }
   return 0;
 }

@@ -120,6 +120,8 @@ const char *maru_rts_refused(int64_t error) {
     return "a stable pointer";
   case COPY_CODE:
     return "a foreign function made at run time";
+  case COPY_LOADED:
+    return "code that was loaded at run time";
   }
   switch (-error - COPY_REFUSED) {
   case FUN:

@@ -63,6 +63,8 @@ struct image {
   size_t *sites; /* where origin != base: offsets of the raw addresses that point into it */
   size_t sites_used, sites_room;
   bool closures; /* as they are: functions and thunks too, what is static by its address */
+  bool far;      /* such, for a process that was not forked from this one: of the program alone */
+  char *way;     /* of closures, after a refusal: which way led to what was refused, to be freed */
 };
 
 /* A packed value: this, then the image from IMAGE_DATA on, then the sites. */
@@ -96,9 +98,30 @@ void image_describe(char *base, size_t offset, bdescr *head);
      -EAGAIN  not in normal form; as closures: a thread is evaluating it
      -(COPY_REFUSED + type)  a closure of that type is in it
    On failure image->at is where it was. */
-enum { COPY_REFUSED = 4096, COPY_FOREIGN = COPY_REFUSED + N_CLOSURE_TYPES, COPY_STABLE, COPY_CODE };
+enum {
+  COPY_REFUSED = 4096,
+  COPY_FOREIGN = COPY_REFUSED + N_CLOSURE_TYPES,
+  COPY_STABLE,
+  COPY_CODE,
+  COPY_LOADED
+};
 int64_t image_copy(struct image *image, StgClosure *value, bool sharing,
                    const StgInfoTable *bytestring, StgClosure **root);
+
+/* Which way leads from an image's root to the field at this offset, in words; "": it is the root
+   itself. NULL: no memory. To be freed. */
+char *image_way(const struct image *image, size_t field);
+
+/* Memory that another process of this program may not have (private.c): read-only parts of the
+   program are not; may this word be an address of such; may one of these? */
+bool word_is_literal(W_ address);
+bool word_is_loaded(W_ address); /* neither the program's nor the heap's */
+bool word_is_code(W_ address);   /* of whatever object */
+bool word_is_private(W_ address);
+bool words_private(const W_ *words, size_t count);
+
+/* A boxed number or character, whose word is no address. */
+bool is_boxed_number(const StgInfoTable *info);
 
 /* As image_fields, of functions and thunks; of an application the function alone. */
 size_t closure_fields(StgClosure *value, StgClosure ***fields, size_t *count);

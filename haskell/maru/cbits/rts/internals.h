@@ -43,6 +43,15 @@
 #endif
 #endif
 
+/* Closures for processes that were not forked from this one: of these GHCs those under which the
+   property suite of test/closures has passed (test/gc, 39-cluster). -DMARU_CLOSURES_ANY: to see
+   what another one would do. */
+#if MARU_RTS_REGIONS && (MARU_GHC == 90002 || defined(MARU_CLOSURES_ANY))
+#define MARU_RTS_NO_CLOSURES NULL
+#else
+#define MARU_RTS_NO_CLOSURES "maru's closures were not checked with this GHC (" MARU_GHC_NAME ")"
+#endif
+
 /* `capabilities` is an array of pointers, or a pointer to one. */
 #define MARU_CAPABILITIES_INLINE (MARU_GHC >= 90400 && MARU_GHC < 91000)
 
@@ -120,6 +129,9 @@ bool maru_rts_is_locked(const StgClosure *mvar);
 
 /* Why results cannot cross by address in this program; NULL: they can. */
 const char *maru_rts_refusal(void);
+
+/* The same of closures that go to a process which was not forked from this one (private.c). */
+const char *maru_rts_closures_refusal(void);
 
 /* Why no worker may be forked in it; NULL: they may. */
 const char *maru_rts_hazard(void);

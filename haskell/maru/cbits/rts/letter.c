@@ -1,10 +1,12 @@
 /*
  * Letters: closures as they are, functions and thunks too, that a process sends to one which was
- * forked from the same program before they were made (image.h says how they are written).
+ * forked from the same program before they were made, or runs the same program at the same
+ * addresses (image.h says how they are written).
  *
  * What is static crosses by its address. For that a receiver must have all of the code's constants
  * (CAFs) as they were at its birth: its first major collection frees those that it does not lead to
- * itself. So a receiver takes no letter after one.
+ * itself. So a receiver takes no letter after one; or it keeps all constants from its start, where
+ * MARU_CLOSURES=1 asks for that.
  *
  * A letter lands as ordinary objects in the nursery, one by one; its pages can be read again. All
  * functions are called unsafely: no collection happens meanwhile.
@@ -12,6 +14,7 @@
 #include "image.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 static uint64_t major_collections(void) {
@@ -38,6 +41,19 @@ void maru_letter_receiver(void) {
 
 /* Has it made a major collection since? */
 bool maru_letter_stale(void) { return major_collections() != at_birth; }
+
+static bool keeps_constants;
+
+/* Before the run-time system begins: a constant that was evaluated earlier is not kept. */
+__attribute__((constructor)) static void keep_constants(void) {
+  const char *asked = getenv("MARU_CLOSURES");
+  keeps_constants = asked && strcmp(asked, "1") == 0;
+  if (keeps_constants)
+    setKeepCAFs();
+}
+
+/* Does it keep all constants that it evaluates? */
+bool maru_letter_keeps(void) { return keeps_constants; }
 
 /* The code of a function as it is; of one that some of its arguments were given, that function's,
    and how many they are. All such applications share one info table. */
@@ -93,7 +109,8 @@ int64_t maru_letter_land(const char *bytes, int64_t size) {
   memcpy(&header, bytes, sizeof header);
   if (!packed_valid(&header, (size_t)size))
     return -EBADMSG;
-  if (maru_letter_stale()) /* here, where no collection can come between this look and the rest */
+  if (!keeps_constants &&
+      maru_letter_stale()) /* here, where no collection can come between this look and the rest */
     return -ESTALE;
   return unpack_pieces(bytes, size, true);
 }

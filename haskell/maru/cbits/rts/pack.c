@@ -86,10 +86,13 @@ enum { LETTER_MOST = 16 << 20 };
 
 /* A value as position-independent bytes: their number, *bytes to be freed; or an error of
    image_copy: -ENOSPC where memory, or without sharing unshared_most, is exceeded. `how`: 0 in
-   normal form, 1 with sharing, 2 with sharing as closures, for a letter. */
+   normal form, 1 with sharing, 2 with sharing as closures, for a letter, 3 for one to a process
+   that was not forked from this one; of these two, after an error, *bytes is NULL or image_way's
+   text, to be freed. */
 int64_t maru_pack(StgClosure *value, W_ how, const StgInfoTable *bytestring, void **bytes) {
   bool sharing = how > 0;
-  struct image image = {.origin = packed_origin, .at = IMAGE_DATA, .closures = how == 2};
+  struct image image = {
+      .origin = packed_origin, .at = IMAGE_DATA, .closures = how >= 2, .far = how == 3};
   image.grow = packed_grow;
   image.most = image.closures ? LETTER_MOST : sharing ? 0 : unshared_most();
   StgClosure *root;
@@ -110,6 +113,8 @@ int64_t maru_pack(StgClosure *value, W_ how, const StgInfoTable *bytestring, voi
   }
   free(packed_buffer(&image));
   free(image.sites);
+  if (image.closures)
+    *bytes = image.way;
   return r;
 }
 

@@ -333,7 +333,7 @@ onHosts hosts action = do
   ssh <- fromMaybe "ssh" <$> lookupEnv "MARU_LAUNCH_SSH"
   folder <- getWorkingDirectory
   path <- getExecutablePath
-  variables <- presentVariables ["MARU_WORKERS", "MARU_WAIT"]
+  variables <- presentVariables ["MARU_WORKERS", "MARU_WAIT", "MARU_CLOSURES"]
   card <- ownCard 0
   cluster <- newCluster ByHosts
   addOurselves cluster 0 True (cardWorkers card)
@@ -365,7 +365,7 @@ presentVariables names = catMaybes <$> sequence [fmap (name,) <$> lookupEnv name
 -- all lost: what runs in a VM is not to run outside one.
 onMachines :: Machines -> IO a -> IO a
 onMachines wanted action = withImage wanted $ \image -> do
-  variables <- presentVariables ["MARU_WAIT"]
+  variables <- presentVariables ["MARU_WAIT", "MARU_CLOSURES"]
   card <- ownCard 0
   cluster <- newCluster ByMachines
   withAgents cluster card [agentIn wanted image variables k | k <- [1 .. machineCount wanted]] action

@@ -9,7 +9,8 @@ import Control.Exception
 import Control.Monad
 import Data.Binary (Binary)
 import qualified Data.ByteString as Bytes
-import Data.List (isInfixOf, unfoldr)
+import Data.List (isInfixOf)
+import Functions (chunksOf, draws)
 import GHC.StaticPtr (StaticPtr)
 import Maru
 import Maru.Cluster
@@ -85,10 +86,3 @@ failing ds = case ds of
     same (Left e) (Left e') = e' `isInfixOf` e
     same (Right x) (Right y) = x == y
     same _ _ = False
-
-chunksOf :: Int -> [a] -> [[a]]
-chunksOf n = unfoldr (Just . splitAt n)
-
--- | By a linear congruential generator (Knuth's MMIX), its upper bits.
-draws :: Int -> [Int]
-draws = map (\x -> (x `div` 2 ^ (33 :: Int)) `mod` 2 ^ (30 :: Int)) . tail . iterate (\x -> x * 6364136223846793005 + 1442695040888963407)

@@ -13,9 +13,13 @@
 -- > maru-test-cluster law CASES [sum ...]      how many cases of the law hold; those that do not; then that
 -- > maru-test-cluster forks ITEMS MICROSECONDS how many workers a call of such items had
 -- > maru-test-cluster load ITEMS                of one call: the sum; bytes read and written, and ms of processor time, since the start
+-- > maru-test-cluster closures CALLS           how many functions of as many calls compute something else there; those
+-- > maru-test-cluster refused                  what should be refused and is not
+-- > maru-test-cluster broken                   an environment whose codec throws where it arrives
 -- > maru-test-cluster warm CALLS               milliseconds a call of one item: first, median, least
 module Main (main) where
 
+import Closures (unrefused, wrong)
 import Control.Concurrent (threadDelay)
 import Control.Exception
 import Control.Monad
@@ -25,6 +29,7 @@ import GHC.Clock (getMonotonicTimeNSec)
 import Lawful (broken)
 import Maru
 import Maru.Cluster
+import Maru.Codec (Codec (..))
 import System.CPUTime (getCPUTime)
 import System.Environment (getArgs, getExecutablePath)
 import System.Exit (ExitCode (..))
@@ -49,6 +54,9 @@ large = remoteWith (\size n -> Bytes.replicate size (fromIntegral n))
 
 deadly :: Remote () Int Int
 deadly = remote (\n -> if n == 5 then unsafePerformIO (getProcessID >>= signalProcess sigKILL >> n <$ threadDelay 10000000) else n)
+
+unreadable :: Remote () Int Int
+unreadable = remoteVia (Codec (const mempty) (const (errorWithoutStackTrace "unreadable"))) binary binary (const id)
 
 main :: IO ()
 main = withCluster $ hSetBuffering stdout LineBuffering >> getArgs >>= job
@@ -94,6 +102,17 @@ job arguments =
         end <- getMonotonicTimeNSec
         pure (fromIntegral (end - start) / 1000000 :: Double)
       print (take 1 took, sort took !! (length took `div` 2), minimum took)
+    ["closures", calls] -> do
+      failures <- wrong (read calls)
+      mapM_ putStrLn failures
+      putStrLn (show (length failures) <> " differ")
+    ["refused"] -> do
+      failures <- unrefused
+      mapM_ putStrLn failures
+      putStrLn (show (length failures) <> " were not refused")
+    ["broken"] -> do
+      got <- try (evaluate (sum (parMapOnWith defaultOptions (static unreadable) () [1 .. 9])))
+      putStrLn (either (\e -> displayException (e :: ErrorCall)) show got)
     "law" : cases : more -> do
       failures <- broken (read cases)
       mapM_ putStrLn failures

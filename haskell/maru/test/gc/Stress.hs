@@ -26,6 +26,7 @@ import Foreign.ForeignPtr
 import Foreign.Marshal (free, mallocBytes)
 import Foreign.Ptr
 import Foreign.Storable
+import Functions
 import GHC.Stats (RTSStats (max_mem_in_use_bytes), getRTSStats)
 import Maru.Native.Force
 import Maru.Native.Letter
@@ -65,6 +66,7 @@ cases =
     ("loose", copiesCase unpackLoose),
     ("unseen", \rounds -> unseen >> copiesCase unpack rounds),
     ("letters", lettersCase),
+    ("closures", closuresCase),
     ("refusals", refusalsCase),
     ("exceptions", exceptionsCase),
     ("cycles", cyclesCase),
@@ -260,6 +262,26 @@ lettersCase rounds = forM_ [1 .. rounds] $ \r -> do
     r0 c = case c of
       x : _ -> x
       [] -> 0
+
+-- | Functions as another process of the program would have them: long after all that they were made
+-- of is gone here, and again after what they have evaluated is. Nothing else here leads to their
+-- constants, which only MARU_CLOSURES=1 keeps.
+closuresCase :: Int -> IO ()
+closuresCase rounds = do
+  sent <- forM (take rounds (chunksOf 400 (draws 20261128))) $ \ds -> do
+    let fs = functions 20 ds
+        expected = [f x | x <- [-3, 8, 40], f <- fs]
+    _ <- evaluate (sum expected)
+    bytes <- packClosure fs >>= either (wrong . ("a closure: " <>)) pure
+    pure (expected, bytes)
+  forM_ [1 .. 3 :: Int] $ \_ -> forM_ sent $ \(expected, (bytes, size)) -> do
+    performMajorGC
+    landed <- withForeignPtr bytes $ \p -> landLetter (castPtr p) size
+    case landed of
+      Nothing -> wrong "a closure did not land"
+      Just fs -> do
+        performMinorGC
+        check "functions compute the same" ([f x | x <- [-3, 8, 40], f <- fs] == expected)
 
 -- | An address that means nothing elsewhere, in one constructor with one that goes along.
 data Beside = Beside !(Ptr Word8) {-# UNPACK #-} !Char8.ByteString

@@ -141,15 +141,18 @@ data Peer = Peer
   }
 
 perform :: Peer -> TQueue Items -> Remote e a b -> Bytes.ByteString -> IO ()
-perform peer blocks (Remote environments items results function) bytes = case decode environments bytes of
-  Left why -> sendException peer Fails 0 (toException (ErrorCall ("maru: the environment cannot be decoded: " <> why)))
-  -- Once a process, before its workers are forked. What it throws, each item does.
-  Right environment -> do
-    made <- try (evaluate (function environment))
-    let f = either (\e -> const (throw (e :: SomeException))) id made
-        runs block = runFor peer blocks (codedWith items results f) block >>= traverse_ runs
-    -- Nothing is begun for a call of which no items come.
-    atomically (readTQueue blocks) >>= runs
+perform peer blocks (Remote environments items results function) bytes =
+  try (evaluate (decode environments bytes)) >>= \case
+    -- A codec of the program's may throw.
+    Left e -> sendException peer Fails 0 e
+    Right (Left why) -> sendException peer Fails 0 (toException (ErrorCall ("maru: the environment cannot be decoded: " <> why)))
+    -- Once a process, before its workers are forked. What it throws, each item does.
+    Right (Right environment) -> do
+      made <- try (evaluate (function environment))
+      let f = either (\e -> const (throw (e :: SomeException))) id made
+          runs block = runFor peer blocks (codedWith items results f) block >>= traverse_ runs
+      -- Nothing is begun for a call of which no items come.
+      atomically (readTQueue blocks) >>= runs
 
 -- | As a worker has it, and as it crosses.
 data Crossing b = Here b | Coded !Bytes.ByteString
