@@ -193,7 +193,8 @@ main =
           python dir ("import os\nos.mkdir('large')\nfor name in 'ab':\n with open('large/%s.java' % name, 'w') as f:\n  n = 0\n  f.write('class L {\\n')\n  while f.tell() < " ++ show bytes ++ ":\n   n += 1\n   f.write('int f%d(int x) { for (int i = 0; i < %d; i++) x += i * %d; %sreturn x %% %d; }\\n' % (n, n * 7 % 1013, n * n % 917, 'x--; ' if name == 'b' and n % 3 == 0 else '', n + 3))\n  f.write('}\\n')")
           forM_ [("tiny", "100 submissions, 4950 pairs"), ("large", "2 submissions, 1 pair")] $ \(folder, told) -> forM_ ["score", "seed"] $ \way -> do
             (status, out, err) <- readProcessWithExitCode "timeout" [show (120 * scale), "maru", "similar", "--mode", way, dir </> folder] ""
-            (status, filter (not . isPrefixOf "maru similar: warning: ") (lines err)) @?= (ExitSuccess, [])
+            -- A busy machine takes longer than the 30 s after which it is said how far it is.
+            (status, [l | l <- lines err, not ("maru similar: warning: " `isPrefixOf` l || " %" `isInfixOf` l)]) @?= (ExitSuccess, [])
             assertBool out (told `isInfixOf` out),
         inFolder "an anonymous run names nobody on standard error" $ \dir -> do
           createDirectory (dir </> "in")
