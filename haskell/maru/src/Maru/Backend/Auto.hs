@@ -112,7 +112,7 @@ autoMap means ways f list
         placeIndex place <= watchedItems = do
         gate <- newGate
         found <- newIORef (0, 0)
-        pure (attended watch (longNs means bareForkNs) (consider begin gate found place rest), pass gate >>= traverse (\b -> uncurry (Ahead b) <$> readIORef found))
+        pure (attended watch (longNs means bareForkNs) (consider begin gate found place rest), forget watch >> pass gate >>= traverse (\b -> uncurry (Ahead b) <$> readIORef found))
       | otherwise = pure (const id, pure Nothing)
 
     -- As if two items had taken so long.
@@ -128,7 +128,9 @@ autoMap means ways f list
     goOn watch place0 value cost passing xs = do
       place <- learn place0 value cost
       begun <- passing
-      used <- maybe (pure False) (worthIt place) begun
+      -- An item that threw has shown nothing.
+      cost' <- readIORef cost
+      used <- if isJust cost' then maybe (pure False) (worthIt place) begun else pure False
       case begun of
         Just there | used -> pure (begunList (aheadBegun there))
         _ -> do

@@ -24,7 +24,7 @@ import Data.IORef
 import Data.Int (Int64)
 import qualified Data.IntMap.Strict as IntMap
 import qualified Data.Map.Strict as Map
-import Data.Maybe (isJust, isNothing)
+import Data.Maybe (fromMaybe, isJust, isNothing)
 import Maru.Backend.Process.Bury
 import Maru.Backend.Process.Deliver
 import Maru.Backend.Process.Fabric
@@ -160,8 +160,8 @@ beginOnce key = do
 {-# NOINLINE beginOnce #-}
 
 -- | 'Nothing': the run is over. A longer time: the consumer has not asked for so
--- long, and items were evaluated in the caller. It is doubled each time, for the
--- item may just take long. Not inlined: see @tend@.
+-- long, and items were evaluated in the caller, or it still is at one of its own. It
+-- is doubled each time, for the item may just take long. Not inlined: see @tend@.
 tendOnce :: Int64 -> IORef (Run a b) -> IO (Maybe Int64)
 tendOnce quiet key = do
   run <- readIORef key
@@ -173,11 +173,12 @@ tendOnce quiet key = do
     pure over
   complete <- completed run
   inCaller <- countInCaller . stCounts <$> look run
+  busy <- fromMaybe (pure False) (jobBeside (runJob run))
   when (complete && not over) (endRun run)
   pure $
     if over || complete
       then Nothing
-      else Just (if idle < firstQuiet then firstQuiet else if idle > quiet && inCaller > 0 then 2 * quiet else quiet)
+      else Just (if idle < firstQuiet then firstQuiet else if idle > quiet && (busy || inCaller > 0) then 2 * quiet else quiet)
 {-# NOINLINE tendOnce #-}
 
 firstQuiet :: Int64
@@ -190,7 +191,9 @@ completed run = do
   pure (isComplete seen s)
 
 fallAsleep :: Run a b -> IO ()
-fallAsleep run = try (decide run asleep >>= traverse_ (dismiss run)) >>= either (change run . failed) pure
+fallAsleep run = do
+  callersCore run False
+  try (decide run asleep >>= traverse_ (dismiss run)) >>= either (change run . failed) pure
 
 -- | Tells about progress until the run ends. It does not hold the run, see @tend@.
 tellProgress :: Held a b -> Teller -> IORef (Int, Int) -> Feed -> (Progress -> IO ()) -> IO ()

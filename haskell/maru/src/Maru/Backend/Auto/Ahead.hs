@@ -18,6 +18,7 @@ module Maru.Backend.Auto.Ahead
     stamp,
     passed,
     attended,
+    forget,
 
     -- * Between watch and consumer
     Gate,
@@ -40,6 +41,8 @@ import Maru.Native.Rts (shortSlices)
 import System.CPUTime (getCPUTime)
 import System.IO.Unsafe (unsafePerformIO)
 import System.Mem.Weak (Weak, deRefWeak)
+import System.Posix.Process (getProcessID)
+import System.Posix.Types (ProcessID)
 
 -- | The rest of a list on workers.
 data Begun b = Begun
@@ -60,8 +63,8 @@ data Gate b = Gate
 
 data Passed b
   = ByNobody
-  | -- | What it begins is there soon; 'Nothing': it could not.
-    ByWatch !(MVar (Maybe (Begun b)))
+  | -- | In that process; what it begins is there soon. 'Nothing': it could not.
+    ByWatch !ProcessID !(MVar (Maybe (Begun b)))
   | ByConsumer
 
 newGate :: IO (Gate b)
@@ -76,15 +79,17 @@ isBusy = readIORef . gateBusy
 open :: Gate b -> IO (Begun b) -> IO ()
 open gate begin = do
   there <- newEmptyMVar
+  self <- getProcessID
   mine <- atomicModifyIORef' (gatePassed gate) $ \before -> case before of
-    ByNobody -> (ByWatch there, True)
+    ByNobody -> (ByWatch self there, True)
     _ -> (before, False)
   if mine then try begin >>= putMVar there . either nothing Just else pure ()
   where
     nothing :: SomeException -> Maybe c
     nothing _ = Nothing
 
--- | The consumer has come: with what was begun meanwhile, it goes on.
+-- | The consumer has come: with what was begun meanwhile, it goes on. In a process that was forked
+-- from here it goes on alone. Afterwards the gate, which the run holds, leads to no result.
 pass :: Gate b -> IO (Maybe (Begun b))
 pass gate = do
   writeIORef (gateBusy gate) False
@@ -92,7 +97,9 @@ pass gate = do
     ByNobody -> (ByConsumer, before)
     _ -> (before, before)
   case before of
-    ByWatch there -> readMVar there
+    ByWatch process there -> do
+      self <- getProcessID
+      if self == process then readMVar there <* writeIORef (gatePassed gate) ByConsumer else pure Nothing
     _ -> pure Nothing
 
 -- The watch ------------------------------------------------------------------
@@ -128,16 +135,20 @@ passed (Stamp cpu clock) = do
   pure (min (fromIntegral (now - clock)) (fromIntegral (used - cpu) / 1000))
 
 -- | Evaluates an item that is watched from now on; once it has taken so many nanoseconds the last
--- action is asked, and again after as long. An item that throws is watched until the next one.
+-- action is asked, and again after as long. An item that throws is watched until it is forgotten.
 attended :: Watch -> Double -> (Double -> IO Bool) -> Stamp -> IO () -> IO ()
 attended (Watch ref) long considered begun@(Stamp _ clock) item = do
-  before <- readIORef ref
-  writeIORef ref (Now True (nowItems before + 1) (Just (Item begun considered)))
-  unless (nowWatched before) $ do
+  watched <- atomicModifyIORef' ref $ \before ->
+    (Now True (nowItems before + 1) (Just (Item begun considered)), nowWatched before)
+  unless watched $ do
     weak <- mkWeakIORef ref (pure ())
     enlist (Fresh weak long clock)
   item
-  modifyIORef' ref (\now -> now {nowItem = Nothing})
+  forget (Watch ref)
+
+-- | The consumer is past its item, or the item threw.
+forget :: Watch -> IO ()
+forget (Watch ref) = atomicModifyIORef' ref (\now -> (now {nowItem = Nothing}, ()))
 
 -- | A map that begins: how long its items may take, and since when it is there.
 data Fresh = Fresh !(Weak (IORef Now)) !Double !Word64
@@ -154,7 +165,7 @@ enlist :: Fresh -> IO ()
 enlist map'@(Fresh _ long clock) = do
   alone <- atomicModifyIORef' fresh $ \(looked, others) ->
     let alone = clock > looked + 100000000
-     in ((if alone then clock else looked, map' : if alone then [] else others), alone)
+     in ((if alone then clock else looked, map' : others), alone)
   when alone . void $ forkIO (receiving long)
 
 -- | Looks for maps that have begun, until there were none.
@@ -181,11 +192,12 @@ watching weak long seen@(Seen _ pause short) = do
   next <- deRefWeak weak >>= maybe (pure Nothing) (glance long seen)
   for_ next (watching weak long)
 
--- | So many nanoseconds; and whether to have a slice soon after them, of a thread that computes.
+-- | So many nanoseconds; and whether to have a slice soon after them, of a thread that computes. Of
+-- a long sleep a slice's length is next to nothing.
 sleep :: Double -> Bool -> IO ()
 sleep ns short = do
   let micros = max 100 (ceiling (ns / 1000))
-  when short (shortSlices (micros + 5000))
+  when (short && micros < 20000) (shortSlices (micros + 5000))
   threadDelay micros
 
 -- | 'Nothing': no more. Not inlined: nothing of the map is held between two looks.
@@ -194,7 +206,10 @@ glance long (Seen items _ _) ref = do
   now <- readIORef ref
   case nowItem now of
     Nothing
-      | nowItems now == items -> Nothing <$ unwatched ref
+      | nowItems now == items ->
+        -- Unless the next one has begun since.
+        atomicModifyIORef' ref $ \later ->
+          if nowItems later == items then (later {nowWatched = False}, Nothing) else (later, Just (Seen items long False))
       | otherwise -> pure (Just (Seen (nowItems now) long False))
     Just (Item begun@(Stamp _ clock) considered) -> do
       took <- passed begun
@@ -209,4 +224,4 @@ glance long (Seen items _ _) ref = do
 {-# NOINLINE glance #-}
 
 unwatched :: IORef Now -> IO ()
-unwatched ref = modifyIORef' ref (\now -> now {nowWatched = False})
+unwatched ref = atomicModifyIORef' ref (\now -> (now {nowWatched = False}, ()))

@@ -3,6 +3,7 @@
 module Maru.Backend.Process.Hire
   ( handOutMore,
     hire,
+    callersCore,
   )
 where
 
