@@ -31,9 +31,7 @@
 _Atomic uint32_t io_files[IO_FDS];
 static _Atomic uint32_t used; /* numbers below were looked at at least once */
 
-static long raw2(long number, long a, void *b) {
-  return io_raw(number, a, (long)b, 0, 0, 0, 0);
-}
+static long raw2(long number, long a, void *b) { return io_raw(number, a, (long)b, 0, 0, 0, 0); }
 
 /* File systems whose reads and writes end by themselves and do not ask who calls.  Files of
  * /proc, /sys, cgroups and tracing may block, or mean the calling thread. */
