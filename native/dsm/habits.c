@@ -10,8 +10,9 @@
  * that became old unused is not brought until it was expected and asked for again.
  *
  * A *row* is faults of one stretch at equal distances, as along a column of a matrix. From the
- * fourth on the next ones come with each, more and more of them, and are shown at once: those that
- * were never asked for. Pages that follow each other are no row here: wanted.c brings them.
+ * fourth on the next ones come with each, more and more of them, and are shown at once. Only those
+ * come that were never asked for. Pages that follow each other are no row here: wanted.c brings
+ * them.
  *
  * What is brought is what a fetch would have brought at that moment: nothing here is about what a
  * copy holds.  Costs: 12 bytes for a page that was asked for, 512 KiB for the order at most.

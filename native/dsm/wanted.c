@@ -1,5 +1,5 @@
-/* wanted.c: which pages a fault brings, beside its own: the next ones where a node reads in order,
- * and by habits.c those of a row and those that follow by habit. */
+/* wanted.c: which pages a fault brings, beside its own. The next ones come where a node reads in
+ * order. habits.c has those of a row, and those that follow by habit. */
 #include "state.h"
 
 /* Whether nobody had to ask for the pages between the last batch and this one. */

@@ -1,5 +1,5 @@
 /* Grams with equal postings as one. What a class has in common, and what runs through a copy, is
- * many grams that the same submissions have: a pair's mass adds them once. */
+ * many grams that the same submissions have. A pair's mass adds them once. */
 #include "alike.h"
 
 #include <errno.h>

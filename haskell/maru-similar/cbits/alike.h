@@ -15,7 +15,7 @@ int maru_similar_alike_open(struct alike *alike, uint64_t grams);
 void maru_similar_alike_close(struct alike *alike);
 
 /* Where an earlier gram has just the postings of the index's last one, it is worth what both are,
- * and the last one goes: every mass is the same as before. O(its postings). */
+ * and the last one goes. Every mass is the same as before. O(its postings). */
 void maru_similar_alike_fold(struct alike *alike, struct maru_similar_index *x);
 
 #endif

@@ -46,7 +46,8 @@
 /* Closures for processes that were not forked from this one: of these GHCs those under which the
    property suite of test/closures has passed (test/gc, 39-cluster). -DMARU_CLOSURES_ANY: to see
    what another one would do. */
-#if MARU_RTS_REGIONS && (MARU_GHC == 90002 || defined(MARU_CLOSURES_ANY))
+#if MARU_RTS_REGIONS &&                                                                            \
+    (MARU_GHC == 90002 || MARU_GHC == 90606 || MARU_GHC == 91003 || defined(MARU_CLOSURES_ANY))
 #define MARU_RTS_NO_CLOSURES NULL
 #else
 #define MARU_RTS_NO_CLOSURES "maru's closures were not checked with this GHC (" MARU_GHC_NAME ")"

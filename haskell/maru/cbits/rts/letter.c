@@ -1,10 +1,10 @@
 /*
- * Letters: closures as they are, functions and thunks too, that a process sends to one which was
+ * Letters: closures as they are, functions and thunks too. A process sends them to one which was
  * forked from the same program before they were made, or runs the same program at the same
- * addresses (image.h says how they are written).
+ * addresses. image.h says how they are written.
  *
  * What is static crosses by its address. For that a receiver must have all of the code's constants
- * (CAFs) as they were at its birth: its first major collection frees those that it does not lead to
+ * (CAFs) as they were at its birth. Its first major collection frees those that it does not lead to
  * itself. So a receiver takes no letter after one; or it keeps all constants from its start, where
  * MARU_CLOSURES=1 asks for that.
  *

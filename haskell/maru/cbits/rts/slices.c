@@ -1,11 +1,11 @@
 /* Short time slices for a while.
  *
- * A thread of Haskell's that computes is preempted every 20 ms, and one that others have to run
- * beside, on the same capability, gets them no further until then: a timer that is due, the walk of
- * a list, the fork of a worker would take five such slices. So for as long as it was asked for, a
- * thread of the system tells that capability each half millisecond what the run-time system's own
- * ticker tells it: that its thread is to be put behind others, at its next allocation. What does
- * not allocate, or is in an unsafe foreign call, goes on. */
+ * A thread of Haskell's that computes is preempted every 20 ms. Until then no other runs on the
+ * same capability: a timer that is due, the walk of a list and the fork of a worker would take five
+ * such slices. So a thread of the system does each half millisecond what the run-time system's
+ * ticker does, for as long as it was asked for. It tells that capability to put its thread behind
+ * others, at its next allocation. What does not allocate, or is in an unsafe foreign call, goes
+ * on. */
 #include "internals.h"
 
 #include <pthread.h>

@@ -64,14 +64,14 @@ unrefused = do
   takeMVar waiting
   failed <-
     sequence
-      [ refused ["an MVar", "GHC.Maybe.Just's field 1", "a function's variable"] (\x -> x + depth inside),
+      [ refused ["an MVar", "Maybe.Just's field 1", "a function's variable"] (\x -> x + depth inside),
         refused ["an IORef", "GHC.Types.:'s field 1", "steps more"] (\x -> x + length behind),
         refused ["a thread"] (\x -> x + length (show thread)),
         refused ["foreign memory"] (\x -> x + unsafePerformIO (peek memory)),
         refused ["foreign memory"] (\x -> x + depth (Just foreign')),
         refused ["a stable pointer"] (\x -> x + depth stable),
         refused ["an MVar", "a function's variable"] (\x -> x + unsafePerformIO (length <$> hGetContents file)),
-        refused ["what a thread is evaluating", "GHC.Maybe.Just's field 1"] (\x -> x + depth computing)
+        refused ["what a thread is evaluating", "Maybe.Just's field 1"] (\x -> x + depth computing)
       ]
   putMVar slow 1
   mapM_ freeStablePtr stable

@@ -263,8 +263,8 @@ lettersCase rounds = forM_ [1 .. rounds] $ \r -> do
       x : _ -> x
       [] -> 0
 
--- | Functions as another process of the program would have them: long after all that they were made
--- of is gone here, and again after what they have evaluated is. Nothing else here leads to their
+-- | Functions as another process of the program would have them. All that they were made of is gone
+-- here long before, and for a second look what they have evaluated, too. Nothing else here leads to their
 -- constants, which only MARU_CLOSURES=1 keeps.
 closuresCase :: Int -> IO ()
 closuresCase rounds = do

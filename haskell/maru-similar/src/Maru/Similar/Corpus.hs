@@ -203,7 +203,7 @@ firstBad = \case
 type Found = (RawFilePath, ByteString, [Source], Role)
 
 -- | The submissions of one path. No child is taken twice, also over several paths, of which one may
--- lie in the other: a submission that is compared with itself is no copy.
+-- lie in the other. A submission that is compared with itself is no copy.
 readPath :: Env -> IORef (Set.Set FileKey) -> Role -> RawFilePath -> IO [Found]
 readPath env seen role path = do
   status <- getFileStatus path

@@ -70,8 +70,8 @@ known :: P.BoundedPrim () -> a -> P.BoundedPrim a -> P.BoundedPrim (Maybe a)
 known nothing some prim = P.condB isNothing (const () P.>$< nothing) (fromMaybe some P.>$< prim)
 {-# INLINE known #-}
 
--- | A name; with an apostrophe before it where a spreadsheet would take it for a formula, or where it
--- begins with one: who takes one away has the name.
+-- | A name. It has an apostrophe before it where a spreadsheet would take it for a formula, or where
+-- it begins with one. Without that one it is the name.
 csvField :: ByteString -> Builder
 csvField text
   | B.any special text = char7 '"' <> shield <> P.primMapByteStringBounded doubled text <> char7 '"'

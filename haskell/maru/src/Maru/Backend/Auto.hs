@@ -13,8 +13,8 @@
 -- them. Only the latest measurements count: items may become dearer.
 --
 -- One of the first items may be so long that the workers should be at the rest already.
--- So these are watched ("Maru.Backend.Auto.Ahead"): what is begun beside an item is
--- judged once more when the item is done, by what it took, what its result costs to carry,
+-- So these are watched ("Maru.Backend.Auto.Ahead"). What is begun beside an item is
+-- judged once more when the item is done: by what it took, what its result costs to carry,
 -- and what the workers' items took.
 module Maru.Backend.Auto
   ( module Maru.Backend.Auto.Model,

@@ -139,8 +139,8 @@ tend held quiet = do
     when (quiet' > quiet) performMajorGC
     tend held quiet'
 
--- | In rounds of a millisecond, beside a consumer that computes, until the first workers are born:
--- what a chunk needs is walked first, and is on offer.
+-- | In rounds of a millisecond, beside a consumer that computes, until the first workers are born.
+-- What a chunk needs is walked first, and is on offer.
 beginSoon :: Held a b -> IO ()
 beginSoon held = go (20 :: Int)
   where
@@ -160,7 +160,7 @@ beginOnce key = do
 {-# NOINLINE beginOnce #-}
 
 -- | 'Nothing': the run is over. A longer time: the consumer has not asked for so
--- long, and items were evaluated in the caller, or it still is at one of its own. It
+-- long. Items were evaluated in the caller, or it still is at one of its own. The time
 -- is doubled each time, for the item may just take long. Not inlined: see @tend@.
 tendOnce :: Int64 -> IORef (Run a b) -> IO (Maybe Int64)
 tendOnce quiet key = do

@@ -1,7 +1,7 @@
 {-# LANGUAGE StaticPointers #-}
 
--- | Functions that travel without @static@: a function as it is, with all that it has taken from
--- around it. /Experimental/: it needs @MARU_CLOSURES=1@ in each process of the program.
+-- | Functions that travel without @static@: as they are, with all that they have taken from
+-- around them. /Experimental/: it needs @MARU_CLOSURES=1@ in each process of the program.
 --
 -- > import Maru
 -- > import Maru.Cluster

@@ -33,6 +33,7 @@ import Data.Foldable (for_)
 import Data.IORef
 import Data.List (isPrefixOf, nub, nubBy, sortOn, stripPrefix)
 import Data.Maybe (catMaybes, fromMaybe, listToMaybe, mapMaybe)
+import Data.Ord (Down (..))
 import Data.Word (Word32)
 import Foreign.C (CInt, Errno (..), errnoToIOError)
 import GHC.IO.Exception (ioe_description)
@@ -179,7 +180,7 @@ whyEmulated = do
 findKernel :: FilePath -> IO (FilePath, [FilePath])
 findKernel root = do
   names <- entries (root <> "/boot")
-  found <- mapM with (reverse (sortOn parts (mapMaybe (stripPrefix "vmlinuz-") names)))
+  found <- mapM with (sortOn (Down . parts) (mapMaybe (stripPrefix "vmlinuz-") names))
   case catMaybes found of
     kernel : _ -> pure kernel
     [] ->

@@ -53,7 +53,7 @@ data Job a b = Job
     jobInputs :: [a],
     -- | The same inputs, where they come from outside while the run goes on.
     jobArriving :: !(Maybe (Arriving a)),
-    -- | The run begins at once, before anybody asks for a result: for as long as this says so the
+    -- | The run begins at once, before anybody asks for a result. For as long as this says so the
     -- caller is at an item of its own and needs a core for it. Back ends of threads need not care.
     jobBeside :: !(Maybe (IO Bool))
   }

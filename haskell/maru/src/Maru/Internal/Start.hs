@@ -81,10 +81,9 @@ startedOn options order codec f xs = do
 scoped :: Options -> Order -> Maybe (Codec b) -> (a -> b) -> [a] -> (Running b -> IO r) -> IO r
 scoped options order codec f xs = bracket (startedOn options order codec f xs) stop
 
--- Where forked workers are unsafe there are none.
+-- Where forked workers are unsafe there are none. In a worker none are begun ahead: another worker
+-- has the core. And what looks there whether an item is stuck must find no thread but the item's.
 automatic :: Options -> (a -> b) -> [a] -> IO [b]
--- In a worker none are begun ahead: another worker has the core, and whoever looks there whether an
--- item is stuck must find no thread that is not the item's.
 automatic options f xs = do
   checkOptions options
   n <- resolveWorkers options Auto

@@ -1,9 +1,10 @@
--- | Workers begun ahead: while the caller evaluates an item that turns out long, somebody watches
--- and begins the rest of the list on other cores. /Internal/.
+-- | Workers begun ahead. While the caller evaluates an item that turns out long, a watch begins the
+-- rest of the list on other cores. /Internal/.
 --
 -- The watch of a map that goes on for some milliseconds is a thread for as long as items are
--- measured. It ends when it has begun something, and soon after the last measured item. Between its looks it holds nothing of the map: a consumer
--- that is stuck in an item must be found so by the collector.
+-- measured. It ends when it has begun something, and soon after the last measured item. Between its
+-- looks it holds nothing of the map: a consumer that is stuck in an item must be found so by the
+-- collector.
 --
 -- Whether what was begun is used, the consumer decides when it comes to the next cell: the 'Gate'
 -- is passed by one of the two. Nothing is thrown, and no handler is around what the consumer
@@ -134,7 +135,7 @@ passed (Stamp cpu clock) = do
   used <- getCPUTime
   pure (min (fromIntegral (now - clock)) (fromIntegral (used - cpu) / 1000))
 
--- | Evaluates an item that is watched from now on; once it has taken so many nanoseconds the last
+-- | Evaluates an item that is watched from now on. Once it has taken so many nanoseconds the last
 -- action is asked, and again after as long. An item that throws is watched until it is forgotten.
 attended :: Watch -> Double -> (Double -> IO Bool) -> Stamp -> IO () -> IO ()
 attended (Watch ref) long considered begun@(Stamp _ clock) item = do
@@ -153,8 +154,8 @@ forget (Watch ref) = atomicModifyIORef' ref (\now -> (now {nowItem = Nothing}, (
 -- | A map that begins: how long its items may take, and since when it is there.
 data Fresh = Fresh !(Weak (IORef Now)) !Double !Word64
 
--- | Maps that nobody has looked at yet, and when somebody last looked for such: nobody looks
--- where that is long ago, as in a process that was forked from here.
+-- | Maps that nobody has looked at yet, and when somebody last looked for such. Where that is long
+-- ago nobody looks, as in a process that was forked from here.
 --
 -- Most maps are over by then. A thread for each would take several times as long as they do.
 fresh :: IORef (Word64, [Fresh])

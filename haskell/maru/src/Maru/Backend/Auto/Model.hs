@@ -76,9 +76,9 @@ believable sample = case sampleWork sample of
 dearNs :: Double
 dearNs = 10000000
 
--- | @longNs means forkNs@: when workers may be begun ahead, while an item is still evaluated: half
--- of what makes it believable, so that two of three such items get there; and not before it took
--- as long as the workers will take to start.
+-- | @longNs means forkNs@: when workers may be begun ahead, while an item is still evaluated. That is half
+-- of what makes it believable, so that two of three such items get there. It is not before the item
+-- took as long as the workers will take to start.
 longNs :: Means -> Int64 -> Double
 longNs means forkNs = max (dearNs / 2) (starting means forkNs)
 
