@@ -7,6 +7,7 @@ module Functions (functions, draws, chunksOf) where
 import qualified Data.ByteString as Bytes
 import Data.List (unfoldr)
 import qualified Data.Map.Strict as Map
+import Data.Maybe (fromMaybe)
 
 -- | A value of any type, and how it is shown.
 data Shown = forall a. Show a => Shown a
@@ -45,7 +46,7 @@ function level (kind : a : b : more) = case (if level == 0 then kind `mod` 9 els
   10 -> two more $ \f g -> let shared = f (g a) in \x -> if even x then shared + f x else shared - g x
   11 -> two more $ \f g -> ruled (Rule f g (b `mod` 100))
   12 -> two more $ \f g -> let ping x = if x <= 0 then f b else pong (x - 1); pong x = if x <= 0 then g a else ping (x - 2) in ping . (`mod` 20)
-  13 -> two more $ \f g -> let known = Map.fromList (zip [0 ..] [f, g, f . (+ a)]) in \x -> maybe id id (Map.lookup (abs x `mod` 4) known) x
+  13 -> two more $ \f g -> let known = Map.fromList (zip [0 ..] [f, g, f . (+ a)]) in \x -> fromMaybe id (Map.lookup (abs x `mod` 4) known) x
   14 -> two more $ \f g -> foldr (.) id [f, (`mod` 10007), g, subtract b]
   15 -> two more $ \f g -> flip (\x y -> f x + g y) a
   16 -> two more $ \f g -> let tree = grown 24 (Leaf a) in tree `seq` \x -> if even x then f (leftmost tree) else g x

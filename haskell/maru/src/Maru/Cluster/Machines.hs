@@ -182,14 +182,15 @@ findKernel root = do
   names <- entries (root <> "/boot")
   found <- mapM with (sortOn (Down . parts) (mapMaybe (stripPrefix "vmlinuz-") names))
   case catMaybes found of
-    kernel : _ -> pure kernel
+    newest : _ -> pure newest
     [] ->
       throwIO $
         unavailable
           ("there is no kernel with drivers of virtio below " <> root <> "/boot")
           "on Debian: apt-get install linux-image-cloud-amd64; or unpack its package, and set MARU_VM_KERNEL to that folder"
   where
-    with v = fmap ((,) (root <> "/boot/vmlinuz-" <> v)) <$> firstJust [root <> lib <> "/modules/" <> v | lib <- ["/lib", "/usr/lib"]]
+    with v = fmap (kernel v) <$> firstJust [root <> lib <> "/modules/" <> v | lib <- ["/lib", "/usr/lib"]]
+    kernel v modules = (root <> "/boot/vmlinuz-" <> v, modules)
     firstJust folders = listToMaybe . catMaybes <$> mapM driversIn folders
 
 -- | Files of the drivers that a guest loads; none where the kernel has them built in. 'Nothing': one
@@ -198,7 +199,7 @@ driversIn :: FilePath -> IO (Maybe [FilePath])
 driversIn folder = do
   builtIn <- either none Char8.lines <$> try (Bytes.readFile (folder <> "/modules.builtin"))
   files <- catMaybes <$> mapM (present . ((folder <> "/") <>)) drivers
-  pure $ if Char8.pack port `elem` builtIn || any (((folder <> "/" <> port) `isPrefixOf`)) files then Just files else Nothing
+  pure $ if Char8.pack port `elem` builtIn || any ((folder <> "/" <> port) `isPrefixOf`) files then Just files else Nothing
   where
     none :: IOException -> [Bytes.ByteString]
     none _ = []
