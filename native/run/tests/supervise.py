@@ -416,10 +416,11 @@ class Report(unittest.TestCase):
         status, report = self.report(sys.executable, "-c", "x = bytearray(50 << 20); sum(range(10**6))")
         self.assertEqual((status, report["status"], report["schema"]), (0, 0, "maru-supervise/1"))
         self.assertGreater(report["wall_s"], 0.0)
-        self.assertGreater(report["user_s"], 0.0)
+        # The kernel shares out a short time by the ticks that it saw: all may be the system's.
+        self.assertGreater(report["user_s"] + report["sys_s"], 0.0)
         self.assertGreater(report["max_rss_kib"], 50 << 10)
         self.assertTrue(report["started"] and report["board"])
-        self.assertRegex(report["words"], r"^[0-9.]+ m?s wall; [0-9.]+ m?s user \+ [0-9.]+ (ms|µs|s) system; "
+        self.assertRegex(report["words"], r"^[0-9.]+ m?s wall; [0-9.]+ (ms|µs|s) user \+ [0-9.]+ (ms|µs|s) system; "
                                           r"[0-9]+ MiB in the largest process$")
 
     def test_is_written_for_a_command_that_never_started(self):
