@@ -18,9 +18,10 @@ data Rule = Rule
     ruleLimit :: Int
   }
 
--- | So many, by these numbers.
+-- | So many, by these numbers. They are made smaller than any address of a program: a number that
+-- happens to be one of this process is refused as such, and where its memory lies is chance.
 functions :: Int -> [Int] -> [Int -> Int]
-functions n = take n . unfoldr (Just . function 4)
+functions n = take n . unfoldr (Just . function 4) . map (`mod` 4000000)
 
 table :: Map.Map Int Int
 table = Map.fromList [(i, i * i `mod` 31) | i <- [0 .. 500]]

@@ -70,6 +70,8 @@ job arguments =
       putStrLn "begun"
       print (sum xs)
       notes <- reportNotes <$> look
+      -- Whole, for mpirun passes on what it has of standard output and error at any time.
+      hSetBuffering stderr LineBuffering
       forM_ notes $ \n -> when ("lost" `isInfixOf` n) (hPutStrLn stderr ("note: " <> n))
     "failing" : more -> do
       forM_ (zip [0 :: Int ..] (parMapOn (static odd') [0 .. 9])) $ \(i, x) -> do
