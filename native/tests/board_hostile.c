@@ -139,7 +139,10 @@ static void false_owners(void) {
   }
   for (unsigned i = 0; i < (geteuid() == 0 ? 2 : 1); i++) {
     pid_t pid = start(sleep_as, &users[i]);
-    usleep(50000); /* it has changed its user */
+    struct mr_task task;
+    do
+      CHECK_EQUAL(mr_task_read(pid, &task), 0);
+    while (task.users[0] != users[i]);
     uint64_t begun = mr_start_time(pid);
     claim(&board, pid, begun);
     CHECK_EQUAL(maru_board_owner_of(&board, &same), i == 0 ? 0 : -ESRCH);

@@ -29,6 +29,7 @@ static void wait_for_ever(void *user) {
   munmap(board.base, board.size); /* it does not have the board */
   close(board.fd);
   become(*(uid_t *)user);
+  raise(SIGSTOP);
   for (;;)
     pause();
 }
@@ -412,8 +413,9 @@ int main(int argc, char **argv) {
   for (unsigned i = 0; i < VICTIMS; i++) {
     victims[i].pid = start(wait_for_ever, &users[i]);
     CHECK_EQUAL(mr_sched_get(victims[i].pid, &victims[i].place), 0);
+    CHECK_EQUAL(waitpid(victims[i].pid, NULL, WUNTRACED), victims[i].pid); /* it has no board */
+    kill(victims[i].pid, SIGCONT);
   }
-  usleep(50000); /* they have left the board */
   named_victims(argv[1], victims);
   random_words(argv[1], victims, setting("MARU_TEST_SEED", 88172645463325252));
   CHECK_EQUAL(mr_sched_set(0, &above), 0);
