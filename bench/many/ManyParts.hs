@@ -9,12 +9,9 @@ module ManyParts
 where
 
 import BoostMpi (Mpi (..), mpiJob, mpiPrograms, mpiTitle, timesIdeal)
-import Control.Monad (replicateM_)
-import Data.Aeson (object, (.=))
 import Data.List (nub, sortOn)
 import Data.Maybe (listToMaybe, mapMaybe)
 import DsmJobs (Job (..), programs, timed)
-import GHC.Clock (getMonotonicTime)
 import LockCrowd (crowdClaims, crowdPlot, crowdSides, crowdTables)
 import MapCalls (callsClaims, callsSides, callsTables)
 import MapHeap (heapClaims, heapPlots, heapSides, heapTables)
@@ -22,15 +19,12 @@ import MapPrograms (programsClaims, programsPlots, programsSides, programsTables
 import Maru.Bench.Experiment (Effort (..))
 import Maru.Bench.Rounds
 import Maru.Bench.Side
-import Maru.Cli.Group (outputOf)
 import Maru.Cli.Installed (commandPath, helperPath)
 import Maru.Cli.Output
 import Maru.Cli.Reaper (Reaper)
 import Maru.Control.Plot
 import Maru.Control.Ratio
 import Maru.Control.Statistics (Summary (..))
-import System.Posix (ProcessTimes (..), SysVar (..), getProcessTimes, getSysVar)
-import System.Process (proc)
 
 data Part = Part
   { partName :: !String,
@@ -275,7 +269,7 @@ runPart =
       partSeconds = 15,
       partReady = \reaper -> do
         maru <- commandPath
-        pure (Right [(name, started reaper (before maru ++ ["/bin/true"])) | (name, before) <- ways]),
+        pure (Right [(name, runPlain reaper 100 (before maru ++ ["/bin/true"])) | (name, before) <- ways]),
       partTables = \rounds ->
         [ ( "Start and end of /bin/true, milliseconds",
             Table [(L, "way"), (R, "wall"), (R, "processor")] [[name, spreadOf (number ["wall_ms"]) rounds name, spreadOf (number ["cpu_ms"]) rounds name] | (name, _) <- ways]
@@ -294,25 +288,6 @@ runPart =
         ("maru run", \maru -> [maru, "run", "--quiet", "--"]),
         ("maru run --lock", \maru -> [maru, "run", "--quiet", "--lock", "cna", "--"])
       ]
-
--- | The mean of a hundred: the kernel tells what ended processes took in steps of 10 ms.
-started :: Reaper -> [String] -> IO Sample
-started reaper words' = do
-  begin <- (,) <$> getMonotonicTime <*> endedSeconds
-  replicateM_ times startedOnce
-  end <- (,) <$> getMonotonicTime <*> endedSeconds
-  let each of' = 1e3 * (of' end - of' begin) / fromIntegral times
-  pure (object ["wall_ms" .= each fst, "cpu_ms" .= each snd])
-  where
-    times = 100 :: Int
-    startedOnce = outputOf reaper (case words' of program : rest -> proc program rest; [] -> proc "" [])
-
--- | Processor time of all processes that this one has started and seen end.
-endedSeconds :: IO Double
-endedSeconds = do
-  spent <- getProcessTimes
-  perSecond <- getSysVar ClockTick
-  pure (realToFrac (childUserTime spent + childSystemTime spent) / fromIntegral perSecond)
 
 -- Plots ----------------------------------------------------------------------
 

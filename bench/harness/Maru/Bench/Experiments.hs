@@ -14,6 +14,7 @@ import DsmCore (coreExperiments)
 import DsmFetch (fetchExperiment)
 import DsmNetns (netnsExperiment)
 import DsmPeer (peerExperiment)
+import DsmSplash (splashExperiment)
 import DsmWall (wallExperiment)
 import IoOverlap (overlapExperiments)
 import IoReal (realExperiments)
@@ -57,6 +58,6 @@ experiments =
       [containerExperiment],
       pollsExperiments,
       coreExperiments,
-      [fetchExperiment, peerExperiment, wallExperiment, netnsExperiment],
+      [fetchExperiment, peerExperiment, wallExperiment, netnsExperiment, splashExperiment],
       [manyExperiment]
     ]

@@ -8,6 +8,7 @@ module Maru.Bench.Side
     runSide,
     runTool,
     runWords,
+    runPlain,
 
     -- * Reading samples
     Sample,
@@ -17,9 +18,10 @@ module Maru.Bench.Side
 where
 
 import Control.Exception (IOException, try)
-import Control.Monad ((>=>))
+import Control.Monad (replicateM_, (>=>))
 import Data.Aeson (Value (..), eitherDecode, object, (.=))
 import qualified Data.ByteString.Lazy.Char8 as Lazy
+import GHC.Clock (getMonotonicTime)
 import Maru.Cli.Exit
 import Maru.Cli.Group
 import Maru.Cli.JsonPath
@@ -27,6 +29,8 @@ import Maru.Cli.Reaper (Reaper)
 import System.Exit (ExitCode (..))
 import System.IO
 import System.IO.Error (ioeGetErrorString)
+import System.Posix.Process (ProcessTimes (..), getProcessTimes)
+import System.Posix.Unistd (SysVar (..), getSysVar)
 import System.Process
 import System.Timeout (timeout)
 
@@ -88,6 +92,29 @@ runWords :: Reaper -> [String] -> IO Sample
 runWords reaper command = case command of
   program : arguments -> runTool reaper program arguments
   [] -> problem internal "a side without a command"
+
+-- | A program that measures nothing, so many times: the mean of its time and of its processor time. The kernel
+-- tells what ended processes took in steps of 10 ms.
+runPlain :: Reaper -> Int -> [String] -> IO Sample
+runPlain reaper times command = bounded (unwords command) $ do
+  begin <- (,) <$> getMonotonicTime <*> endedSeconds
+  replicateM_ times once
+  end <- (,) <$> getMonotonicTime <*> endedSeconds
+  let each of' = 1e3 * (of' end - of' begin) / fromIntegral times
+  pure (object ["wall_ms" .= each fst, "cpu_ms" .= each snd])
+  where
+    once = do
+      (code, _, errors) <- outputOf reaper (case command of program : rest -> proc program rest; [] -> proc "" [])
+      case code of
+        ExitSuccess -> pure ()
+        ExitFailure n -> problem internal (unwords command ++ " ended with status " ++ show n ++ ": " ++ unwords (lines errors))
+
+-- | Processor time of all processes that this one has started and seen end.
+endedSeconds :: IO Double
+endedSeconds = do
+  spent <- getProcessTimes
+  perSecond <- getSysVar ClockTick
+  pure (realToFrac (childUserTime spent + childSystemTime spent) / fromIntegral perSecond)
 
 -- Ten minutes for one measurement: something hangs.
 bounded :: String -> IO a -> IO a
