@@ -408,6 +408,8 @@ void mr_launch_on_hosts(struct job *job, const char *file, const struct keep_wis
   mr_hosts_read(&all, file, job->nodes);
   mr_launch_catch_signals(job);
   mr_keep_begin(job, wish, true);
+  if (job->keep != NULL)
+    mr_launch_board(job); /* of its checkpoints; agents have their nodes' */
   job->drain = nothing_left;
   start_hosts(job, false);
   if (job->keep == NULL)

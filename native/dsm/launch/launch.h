@@ -171,8 +171,9 @@ void mr_launch_watch(struct job *job, int control, void (*controlled)(struct job
 
 /* ---- board.c ---- */
 
-/* Makes the board where the nodes of this host show what they count (stand.h), and names it to
- * them. Where that fails, it is said, and nothing is shown. */
+/* Makes the board where the nodes of this host show what they count (stand.h), and the launcher how
+ * checkpoints stand (kept.h). Names it to what is started from now on. Where that fails, it is
+ * said, and nothing is shown. */
 void mr_launch_board(struct job *job);
 
 /* ---- boost.c ---- */
