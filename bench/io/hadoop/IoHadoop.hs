@@ -1,5 +1,5 @@
 -- | Hadoop's WordCount, whose jars @scripts\/hadoop@ fetches: on files of this machine, and
--- pseudo-distributed, on HDFS with a name node and a data node.
+-- on HDFS with a name node and three data nodes.
 module IoHadoop
   ( hadoop,
     hadoopHdfs,
@@ -38,11 +38,11 @@ hadoopHdfs :: Workload
 hadoopHdfs =
   hadoop
     { workloadName = "hadoop-hdfs",
-      workloadPurpose = "Hadoop's WordCount, pseudo-distributed: on HDFS with a name node and a data node",
+      workloadPurpose = "Hadoop's WordCount on HDFS, with a name node and three data nodes",
       workloadPrepare = \reaper folder -> do
         writeWords folder
         port <- freePort
-        void (run folder (quiet reaper folder) (hdfs folder port port) nameNode ["-format", "-force"])
+        void (run folder (quiet reaper folder) (hdfs folder port) nameNode ["-format", "-force"])
         withHdfs folder (quiet reaper folder) $ \site -> void (run folder (quiet reaper folder) site "org.apache.hadoop.fs.FsShell" ["-put", folder </> "words", "/words"]),
       workloadMeasure = \folder launch _ ->
         withHdfs folder launch $ \site -> count folder launch {launchErrors = folder </> "job.log"} site "/words"
@@ -94,7 +94,7 @@ run folder launch site program arguments = java folder site program arguments >>
 -- | Some want a file of settings in their class path, whatever it says.
 java :: FilePath -> Site -> String -> [String] -> IO [String]
 java folder site program arguments = do
-  there <- fromMaybe "" <$> lookupEnv jars
+  there <- makeAbsolute . fromMaybe "" =<< lookupEnv jars
   writeFile (folder </> "core-site.xml") "<configuration/>"
   pure $
     ["java", "-Xmx512m", "-XX:+UseSerialGC", "-Djava.net.preferIPv4Stack=true", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", folder ++ ":" ++ there </> "*", program]
@@ -109,30 +109,41 @@ java folder site program arguments = do
 nameNode :: String
 nameNode = "org.apache.hadoop.hdfs.server.namenode.NameNode"
 
--- | The settings of a file system of this folder's: ports of the name node and of the data node.
-hdfs :: FilePath -> Int -> Int -> Site
-hdfs folder names blocks =
-  [ ("fs.defaultFS", "hdfs://127.0.0.1:" ++ show names),
+dataNodes :: Int
+dataNodes = 3
+
+-- | The settings of a file system of this folder's, by the name node's port. Each data node has a block.
+hdfs :: FilePath -> Int -> Site
+hdfs folder port =
+  [ ("fs.defaultFS", "hdfs://127.0.0.1:" ++ show port),
     ("hadoop.tmp.dir", folder </> "tmp"),
     ("dfs.replication", "1"),
+    ("dfs.blocksize", show (4 * 1048576 :: Int)),
     ("dfs.namenode.http-address", "127.0.0.1:0"),
-    ("dfs.namenode.safemode.min.datanodes", "1"),
+    ("dfs.namenode.safemode.min.datanodes", show dataNodes),
     ("dfs.namenode.safemode.extension", "0"),
-    ("dfs.namenode.datanode.registration.ip-hostname-check", "false"),
+    ("dfs.namenode.datanode.registration.ip-hostname-check", "false")
+  ]
+
+-- | What one data node has of its own.
+holding :: FilePath -> Int -> Int -> Site
+holding folder number port =
+  [ ("dfs.datanode.data.dir", "file://" ++ folder </> "blocks-" ++ show number),
     ("dfs.datanode.address", "127.0.0.1:0"),
     ("dfs.datanode.http.address", "127.0.0.1:0"),
-    ("dfs.datanode.ipc.address", "127.0.0.1:" ++ show blocks)
+    ("dfs.datanode.ipc.address", "127.0.0.1:" ++ show port)
   ]
 
 -- | On ports that are free now, from when the name node knows all blocks.
 withHdfs :: FilePath -> Launch -> (Site -> IO a) -> IO a
 withHdfs folder launch action = do
-  names <- freePort
-  blocks <- freePort
-  let site = hdfs folder names blocks
+  port <- freePort
+  let site = hdfs folder port
+      withDataNode number inner = do
+        own <- freePort
+        holder <- java folder (site ++ holding folder number own) "org.apache.hadoop.hdfs.server.datanode.DataNode" []
+        withServer folder launch {launchErrors = folder </> "blocks-" ++ show number ++ ".log"} holder own (pure True) inner
   manager <- java folder site nameNode []
-  holder <- java folder site "org.apache.hadoop.hdfs.server.datanode.DataNode" []
-  withServer folder launch manager names (pure True) $
-    withServer folder launch {launchErrors = folder </> "blocks.log"} holder blocks (pure True) $ do
-      void (run folder (quiet (launchReaper launch) folder) site "org.apache.hadoop.hdfs.tools.DFSAdmin" ["-safemode", "wait"])
-      action site
+  withServer folder launch manager port (pure True) . flip (foldr withDataNode) [1 .. dataNodes] $ do
+    void (run folder (quiet (launchReaper launch) folder) site "org.apache.hadoop.hdfs.tools.DFSAdmin" ["-safemode", "wait"])
+    action site
