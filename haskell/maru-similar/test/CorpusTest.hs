@@ -5,6 +5,7 @@ module CorpusTest (tests) where
 import Control.Monad (forM_)
 import qualified Data.ByteString as B
 import qualified Data.ByteString.Char8 as BC
+import Data.List (sort)
 import Data.Maybe (fromMaybe)
 import qualified Data.Vector as V
 import Maru.Similar
@@ -65,6 +66,28 @@ tests =
           c <- right =<< readCorpus Nothing [] (map (BC.pack . (dir </>)) [one, other])
           map entryName (corpusEntries c) @?= names
           [leftOutReason l | l <- corpusLeftOut c, leftOutReason l /= "holds no source file that can be read"] @?= ["already read, or part of the base"],
+      corpusCase "a file within another path is read once, whichever comes first" $ \dir -> do
+        createDirectoryIfMissing True (dir </> "a/src")
+        write dir "a/A.java" words_
+        write dir "a/src/A.java" account
+        write dir "b.java" bubble
+        createDirectory (dir </> "links")
+        createSymbolicLink "../a/src/A.java" (dir </> "links/L.java")
+        let within = ["a", "b.java"]
+            alone name = [name, "a", "b.java"]
+        forM_ [("", "b.java", within), ("b.java", "", ["b.java", "a"]), ("", "a/src/A.java", within), ("a/src/A.java", "", alone "a/src/A.java"), ("links/L.java", "", alone "links/L.java"), ("", "links/L.java", within)] $ \(one, other, names) -> do
+          c <- right =<< readCorpus Nothing [] (map (BC.pack . (dir </>)) [one, other])
+          sort (map (below dir . entryName) (corpusEntries c)) @?= sort names
+          sort [sourceBytes s | e <- corpusEntries c, s <- entrySources e] @?= sort [account, bubble, words_]
+          filter (== "already read, or part of the base") (map leftOutReason (corpusLeftOut c)) @?= ["already read, or part of the base"],
+      corpusCase "submissions that share a file by a hard link are copies" $ \dir -> do
+        createDirectory (dir </> "c")
+        write dir "a.java" bubble
+        createLink (dir </> "a.java") (dir </> "b.java")
+        createLink (dir </> "a.java") (dir </> "c/C.java")
+        forM_ [[""], ["b.java", ""], ["a.java", "b.java", "c"]] $ \paths -> do
+          c <- right =<< readCorpus Nothing [] (map (BC.pack . (dir </>)) paths)
+          map sourceBytes (concatMap entrySources (corpusEntries c)) @?= [bubble, bubble, bubble],
       corpusCase "loops of symbolic links end" $ \dir -> do
         createDirectory (dir </> "a")
         write dir "a/A.java" bubble

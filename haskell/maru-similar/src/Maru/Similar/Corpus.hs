@@ -147,11 +147,13 @@ normalised path = if B.null plain then (if absolute then "/" else ".") else (if 
 
 readUsable :: Collection -> IO (Either BadPath Corpus)
 readUsable c = do
-  env <- newEnv (collectionTell c) (collectionLimits c) (collectionLanguage c) (\path -> least (mapMaybe (`excludedAt` path) (collectionExcludes c)))
+  given <- mapM fileKey (collectionPaths c ++ collectionArchives c)
+  env <- newEnv (collectionTell c) (collectionLimits c) (collectionLanguage c) (\path -> least (mapMaybe (`excludedAt` path) (collectionExcludes c))) (Set.fromList given)
   baseKeys <- mapM fileKey (collectionBases c)
   base <- concat <$> mapM (readTree env True "") (collectionBases c)
   -- A submission may hold template code.
   writeIORef (envFolders env) Set.empty
+  mapM placeOf (collectionBases c) >>= writeIORef (envPlaces env) . Set.fromList
   seen <- newIORef (Set.fromList baseKeys)
   new <- concat <$> mapM (readPath env seen New) (collectionPaths c)
   old <- concat <$> mapM (readPath env seen Archive) (collectionArchives c)
@@ -203,7 +205,8 @@ firstBad = \case
 type Found = (RawFilePath, ByteString, [Source], Role)
 
 -- | The submissions of one path. No child is taken twice, also over several paths, of which one may
--- lie in the other. A submission that is compared with itself is no copy.
+-- lie in the other. A submission that is compared with itself is no copy. Of folders those that were
+-- seen are known.
 readPath :: Env -> IORef (Set.Set FileKey) -> Role -> RawFilePath -> IO [Found]
 readPath env seen role path = do
   status <- getFileStatus path
@@ -214,36 +217,40 @@ readPath env seen role path = do
       -- A link back to the path itself would make all submissions one more.
       modifyIORef' (envFolders env) (Set.insert key)
       children <- if known then [] <$ leaveOut env path alreadyRead else listFolder path
-      concat <$> mapM (share (length children) child) (zip [1 ..] children)
+      concat <$> mapM (share (length children) (child key)) (zip [1 ..] children)
     Just kind -> do
-      fresh <- unseen path
+      fresh <- unseen (placeOf path) path
       if fresh then readWhole env largestArchive path >>= maybe (pure []) (fmap members . archiveSources env 1 path "" kind) else pure []
-    Nothing -> submission path path
+    Nothing -> submission (placeOf path) path path
   where
     share :: Int -> (ByteString -> IO a) -> (Int, ByteString) -> IO a
     share n one (i, name) = one name <* envTell env (fromIntegral i / fromIntegral n)
-    child name
+    child folder name
       | hidden name = [] <$ leaveOut env (path </> name) "hidden"
       | isJust (envExcluded env name) = [] <$ leaveOut env (path </> name) "excluded"
       | otherwise =
         try (leadsOut (path </> name) (path </> name)) >>= \case
           Left e -> [] <$ leaveOut env (path </> name) (reasonListed e)
           Right True -> [] <$ leaveOut env (path </> name) outOf
-          Right False -> submission (path </> name) name
-    submission full name = do
-      fresh <- unseen full
+          -- It is no link.
+          Right False -> submission (pure (folder, name)) (path </> name) name
+    submission place full name = do
+      fresh <- unseen place full
       if not fresh
         then pure []
         else do
           sources <- readTree env (full == path) (if full == path then "" else name) full
           pure [(path, name, sources, role) | not (null sources)]
-    unseen full =
-      try (fileKey full) >>= \case
+    unseen place full =
+      try (met place full) >>= \case
         Left e -> False <$ leaveOut env full (reasonListed e)
-        Right key -> do
-          known <- Set.member key <$> readIORef seen
-          modifyIORef' seen (Set.insert key)
-          if known then False <$ leaveOut env full alreadyRead else pure True
+        Right known -> if known then False <$ leaveOut env full alreadyRead else pure True
+    met place full = do
+      status <- getFileStatus full
+      let key = (deviceID status, fileID status)
+      if isDirectory status
+        then (Set.member key <$> readIORef seen) <* modifyIORef' seen (Set.insert key)
+        else place >>= takes env
     members found = [(path, name, sources, role) | (name, sources) <- grouped (unwrapped found)]
 
 -- | Sources by the first part of their path.

@@ -71,15 +71,20 @@ known nothing some prim = P.condB isNothing (const () P.>$< nothing) (fromMaybe 
 {-# INLINE known #-}
 
 -- | A name. It has an apostrophe before it where a spreadsheet would take it for a formula, or where
--- it begins with one. Without that one it is the name.
+-- it begins with one. Without that one it is the name. What a spreadsheet may take for the end of a
+-- field stands in quotes: another field begins behind it, with whatever the name's author likes.
 csvField :: ByteString -> Builder
 csvField text
   | B.any special text = char7 '"' <> shield <> P.primMapByteStringBounded doubled text <> char7 '"'
   | otherwise = shield <> byteString text
   where
-    shield = if B.null text || B.notElem (B.head text) "=+-@\t\r'" then mempty else char7 '\''
-    special w = w == 44 || w == 34 || w == 10 || w == 13
+    shield = if any (`B.isPrefixOf` text) formulas then char7 '\'' else mempty
+    special w = w == 44 || w == 34 || w == 10 || w == 13 || w == 59 || w == 9
     doubled = P.condB (== 34) (P.liftFixedToBounded ((\w -> (w, w)) P.>$< P.word8 P.>*< P.word8)) (P.liftFixedToBounded P.word8)
+
+-- | How they begin, in UTF-8, with an East Asian keyboard's wide signs; and the apostrophe.
+formulas :: [ByteString]
+formulas = ["=", "+", "-", "@", "\t", "\r", "\n", "'", "\xef\xbc\x9d", "\xef\xbc\x8b", "\xef\xbc\x8d", "\xef\xbc\xa0"]
 
 -- | A pair with what is printed of it.
 data Detail = Detail

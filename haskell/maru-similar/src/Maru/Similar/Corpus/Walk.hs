@@ -28,6 +28,9 @@ module Maru.Similar.Corpus.Walk
     -- * Files
     FileKey,
     fileKey,
+    Place,
+    placeOf,
+    takes,
     listFolder,
     leadsOut,
     outOf,
@@ -90,14 +93,23 @@ data Env = Env
     envLog :: !(IORef [LeftOut]),
     -- | Folders that were read for a submission, or as a given path.
     envFolders :: !(IORef (Set.Set FileKey)),
+    -- | The given paths: one may be a file in a folder that is a submission, too.
+    envGiven :: !(Set.Set FileKey),
+    -- | Files that a submission has: those that are one, and given ones.
+    envPlaces :: !(IORef (Set.Set Place)),
     -- | Sources that are not UTF-8.
     envGuessed :: !(IORef [(RawFilePath, Encoding)]),
     -- | Headers that are of C++, by what they hold.
     envHeaders :: !(IORef [RawFilePath])
   }
 
-newEnv :: (Double -> IO ()) -> Limits -> Maybe Language -> (ByteString -> Maybe Int) -> IO Env
-newEnv tell limits language excluded = Env tell language excluded limits <$> newIORef (limitTotal limits) <*> newIORef [] <*> newIORef Set.empty <*> newIORef [] <*> newIORef []
+newEnv :: (Double -> IO ()) -> Limits -> Maybe Language -> (ByteString -> Maybe Int) -> Set.Set FileKey -> IO Env
+newEnv tell limits language excluded given = do
+  left <- newIORef (limitTotal limits)
+  missed <- newIORef []
+  folders <- newIORef Set.empty
+  places <- newIORef Set.empty
+  Env tell language excluded limits left missed folders given places <$> newIORef [] <*> newIORef []
 
 leaveOut :: Env -> RawFilePath -> ByteString -> IO ()
 leaveOut env path why = modifyIORef' (envLog env) (LeftOut path why :)
@@ -108,9 +120,25 @@ alreadyRead = "already read, or part of the base"
 -- | Identity of a file: device and inode.
 type FileKey = (DeviceID, FileID)
 
--- | All sources of a file, folder or archive, but of no folder that another submission has. Where
--- there is none, it is left out itself. The first path is how @--exclude@ calls it. Whether the file
--- itself is one of the language whatever its name.
+-- | Where a file lies: its folder, and its name there. Two hard links of one file are two places: two
+-- submissions that share it are copies.
+type Place = (FileKey, ByteString)
+
+-- | Of a file, whatever links lead to it.
+placeOf :: RawFilePath -> IO Place
+placeOf path = do
+  (folder, name) <- BC.breakEnd (== '/') <$> realPath path
+  (,name) <$> fileKey folder
+
+-- | Whether a submission has that file. From now on one does.
+takes :: Env -> Place -> IO Bool
+takes env place = do
+  known <- Set.member place <$> readIORef (envPlaces env)
+  known <$ modifyIORef' (envPlaces env) (Set.insert place)
+
+-- | All sources of a file, folder or archive, but of no folder, and no given file, that another
+-- submission has. Where there is none, it is left out itself. The first path is how @--exclude@ calls
+-- it. Whether the file itself is one of the language whatever its name.
 readTree :: Env -> Bool -> ByteString -> RawFilePath -> IO [Source]
 readTree env given name top = do
   others <- readIORef (envFolders env)
@@ -135,11 +163,13 @@ readTree env given name top = do
       let key = (deviceID status, fileID status)
       known <- Set.member key <$> readIORef visited
       unless outside $ modifyIORef' visited (Set.insert key)
+      taken <- if path /= top && not outside && isRegularFile status && Set.member key (envGiven env) then placeOf path >>= takes env else pure False
       case () of
         _
           | outside -> [] <$ leaveOut env path outOf
           | Set.member key others -> [] <$ leaveOut env path alreadyRead
           | known -> [] <$ leaveOut env path "reached before by another way (a link)"
+          | taken -> [] <$ leaveOut env path alreadyRead
           | isDirectory status -> do
             modifyIORef' (envFolders env) (Set.insert key)
             names <- listFolder path
