@@ -83,12 +83,13 @@ static bool is_sendable_thunk(const StgInfoTable *info) {
 }
 
 /* Follows indirections: 0 and an evaluated closure (tagged as the pointer to it was), or an error.
-   A black hole whose indirectee is a thread or a queue is a thunk under evaluation. */
-static int64_t resolve(const struct copy *c, StgClosure **pointer) {
+   A black hole whose indirectee is a thread or a queue is a thunk under evaluation. *table: what it
+   was when that was seen. Another capability may begin a thunk at any time. */
+static int64_t resolve(const struct copy *c, StgClosure **pointer, const StgInfoTable **table) {
   bool closures = c->image->closures;
   for (StgClosure *p = *pointer;;) {
     StgClosure *q = UNTAG_CLOSURE(p);
-    const StgInfoTable *info = get_itbl(q);
+    const StgInfoTable *info = *table = get_itbl(q);
     if (closures && (!maru_in_heap(q) || is_sendable_thunk(info))) {
       *pointer = p;
       return 0;
@@ -115,9 +116,10 @@ static int64_t resolve(const struct copy *c, StgClosure **pointer) {
     case THUNK_STATIC:
     case THUNK_SELECTOR:
     case AP:
-    case AP_STACK:
     case WHITEHOLE:
       return -EAGAIN;
+    case AP_STACK:
+      return closures ? refuse(info) : -EAGAIN;
     default:
       *pointer = p;
       return 0;
@@ -274,7 +276,8 @@ static int64_t copy_bytestring(struct copy *c, const StgClosure *from, size_t at
     memset(c->image->base + address, 0, raw * sizeof(W_));
   } else if (!word_is_literal((W_)bytes)) {
     StgClosure *owner = from->payload[0];
-    if ((r = resolve(c, &owner)) < 0)
+    const StgInfoTable *info;
+    if ((r = resolve(c, &owner, &info)) < 0)
       return r;
     StgArrBytes *array = owned_array(UNTAG_CLOSURE(owner));
     int64_t whole = array ? prefer_whole(c, array, length) : 0;
@@ -297,21 +300,28 @@ static int64_t copy_bytestring(struct copy *c, const StgClosure *from, size_t at
   return 0;
 }
 
-/* One field of a constructor that holds a foreign pointer's contents, with the constructor's raw
-   words to be rewritten. */
-static int64_t copy_contents(struct copy *c, const StgClosure *from, const StgClosure *contents,
-                             size_t at, size_t field, size_t pointers, size_t raw) {
-  const W_ *words = (const W_ *)&from->payload[pointers];
+/* The fields of a closure that has raw words, one of which may be an address, and where their
+   copies are. */
+struct mixed {
+  StgClosure *const *from;
+  size_t at, pointers, raw;
+};
+
+/* One field that holds a foreign pointer's contents. The raw words that point into its array are
+   made right in the copy. *unowned: it has none. */
+static int64_t copy_contents(struct copy *c, const struct mixed *m, const StgClosure *contents,
+                             size_t field, bool *unowned) {
+  const W_ *words = (const W_ *)&m->from[m->pointers];
   StgArrBytes *array = owned_array(contents);
   StgClosure *copy = no_finalizers();
   if (array) {
     int64_t r = copy_bytes(c, array);
     if (r < 0)
       return r;
-    for (size_t i = 0; i < raw; i++) {
+    for (size_t i = 0; i < m->raw; i++) {
       W_ offset = words[i] - (W_)array->payload;
       if (offset <= array->bytes) {
-        int64_t error = set_address(c, at + sizeof(StgHeader) + (pointers + i) * sizeof(W_),
+        int64_t error = set_address(c, m->at + (m->pointers + i) * sizeof(W_),
                                     (size_t)r + sizeof(StgArrBytes) + offset);
         if (error < 0)
           return error;
@@ -321,44 +331,57 @@ static int64_t copy_contents(struct copy *c, const StgClosure *from, const StgCl
     if (r < 0)
       return r;
   } else {
-    for (size_t i = 0; i < raw; i++)
-      if (word_is_private(words[i]))
-        return -COPY_FOREIGN;
+    *unowned = true;
   }
-  closure_at(c, at)->payload[field] = copy;
+  *(StgClosure **)(void *)(c->image->base + m->at + field * sizeof(W_)) = copy;
   return 0;
 }
 
 /* Does a field lead to a foreign pointer's contents? True also where that is not seen at once. */
-static bool may_hold_contents(const StgClosure *q, size_t pointers) {
+static bool may_hold_contents(StgClosure *const *fields, size_t pointers) {
   for (size_t i = 0; i < pointers; i++) {
-    const StgClosure *field = UNTAG_CLOSURE(q->payload[i]);
+    const StgClosure *field = UNTAG_CLOSURE(fields[i]);
     if (is_contents(field) || get_itbl(field)->type > CONSTR_NOCAF)
       return true;
   }
   return false;
 }
 
-/* Fields of a constructor with raw words, one of which may be an address. */
-static int64_t copy_mixed(struct copy *c, const StgClosure *from, size_t at, size_t pointers,
-                          size_t raw) {
-  for (size_t i = pointers; i-- > 0;) {
-    StgClosure *p = from->payload[i];
-    int64_t r = resolve(c, &p);
-    if (r < 0)
-      return r;
-    const StgClosure *q = UNTAG_CLOSURE(p);
-    if (is_contents(q)) {
-      r = copy_contents(c, from, q, at, i, pointers, raw);
+/* May a raw word be an address that nothing has made right? */
+static bool holds_private(const struct copy *c, const struct mixed *m) {
+  const W_ *words = (const W_ *)&m->from[m->pointers];
+  const W_ *copies = (const W_ *)(void *)(c->image->base + m->at) + m->pointers;
+  for (size_t i = 0; i < m->raw; i++)
+    if (copies[i] == words[i] && words_private(&words[i], 1))
+      return true;
+  return false;
+}
+
+static int64_t copy_mixed(struct copy *c, const struct mixed *m) {
+  bool unowned = false;
+  for (size_t i = m->pointers; i-- > 0;) {
+    StgClosure *p = m->from[i];
+    const StgInfoTable *info;
+    /* What cannot be followed is refused when it is its turn, by its own name. */
+    if (resolve(c, &p, &info) == 0 && is_contents(UNTAG_CLOSURE(p))) {
+      int64_t r = copy_contents(c, m, UNTAG_CLOSURE(p), i, &unowned);
       if (r < 0)
         return r;
-    } else if (!push(c, at + sizeof(StgHeader) + i * sizeof(W_), 1)) {
+    } else if (!push(c, m->at + i * sizeof(W_), 1)) {
       return -ENOMEM;
     }
   }
-  /* In the copy: an address into an array that goes along is no address of a process there. */
-  const W_ *words = (const W_ *)&closure_at(c, at)->payload[pointers];
-  return c->image->closures && words_private(words, raw) ? -COPY_FOREIGN : 0;
+  return (c->image->closures || unowned) && holds_private(c, m) ? -COPY_FOREIGN : 0;
+}
+
+/* Fields behind a header: pointers, then raw words. Code may know the address of a literal whose
+   contents stand there alone. */
+static int64_t copy_fields(struct copy *c, const struct mixed *m, bool has_code) {
+  if (m->pointers && (m->raw || has_code) && may_hold_contents(m->from, m->pointers))
+    return copy_mixed(c, m);
+  if (c->image->closures && words_private((const W_ *)&m->from[m->pointers], m->raw))
+    return -COPY_FOREIGN;
+  return push(c, m->at, m->pointers) ? 0 : -ENOMEM;
 }
 
 /* --- values --- */
@@ -386,15 +409,11 @@ static int64_t copy_constructor(struct copy *c, const StgClosure *q, const StgIn
   int64_t at = copy_words(c, q, sizeofW(StgHeader) + pointers + raw), r = 0;
   if (at < 0)
     return at;
+  const struct mixed fields = {q->payload, (size_t)at + sizeof(StgHeader), pointers, raw};
   if (pointers && raw && q->header.info == c->bytestring)
     r = copy_bytestring(c, q, (size_t)at, raw);
-  else if (pointers && raw && may_hold_contents(q, pointers))
-    r = copy_mixed(c, q, (size_t)at, pointers, raw);
-  else if (c->image->closures && !is_boxed_number(info) &&
-           words_private((const W_ *)&q->payload[pointers], raw))
-    r = -COPY_FOREIGN;
-  else if (!push(c, (size_t)at + sizeof(StgHeader), pointers))
-    r = -ENOMEM;
+  else if (!c->image->closures || !is_boxed_number(info))
+    r = copy_fields(c, &fields, info->type > CONSTR_NOCAF);
   return r < 0 ? r : at;
 }
 
@@ -407,21 +426,20 @@ static int64_t copy_array(struct copy *c, const StgClosure *q, size_t header, si
 
 /* --- closures as they are --- */
 
-/* A thunk: as a constructor behind a header with room for its value. No address is made right in
-   it: one that captured the bytes of a ByteString is refused. */
+/* A thunk: as a constructor behind a header with room for its value. */
 static int64_t copy_thunk(struct copy *c, const StgClosure *q, const StgInfoTable *info) {
   bool selector = info->type == THUNK_SELECTOR;
   size_t pointers = selector ? 1 : info->layout.payload.ptrs;
   size_t raw = selector ? 0 : info->layout.payload.nptrs;
-  StgClosure *const *fields = ((const StgThunk *)q)->payload;
-  if (words_private((const W_ *)&fields[pointers], raw))
-    return -COPY_FOREIGN;
   int64_t at = copy_words(c, q, sizeofW(StgThunkHeader) + pointers + raw);
   if (at < 0)
     return at;
   /* Another capability may have written its value over the header since. Code follows a table. */
   closure_at(c, (size_t)at)->header.info = info + 1;
-  return push(c, (size_t)at + sizeof(StgThunkHeader), pointers) ? at : -ENOMEM;
+  const struct mixed fields = {((const StgThunk *)q)->payload, (size_t)at + sizeof(StgThunkHeader),
+                               pointers, raw};
+  int64_t r = copy_fields(c, &fields, !selector);
+  return r < 0 ? r : at;
 }
 
 /* A function with some of its arguments. */
@@ -505,11 +523,10 @@ static inline int64_t copy_field(struct copy *c, size_t at) {
   StgClosure *p = *(StgClosure **)(void *)(c->image->base + at), *q = UNTAG_CLOSURE(p);
   const StgInfoTable *info = get_itbl(q);
   if (info->type > CONSTR_NOCAF) {
-    int64_t r = resolve(c, &p);
+    int64_t r = resolve(c, &p, &info);
     if (r < 0)
       return r;
     q = UNTAG_CLOSURE(p);
-    info = get_itbl(q);
   }
   if (c->image->far && (word_is_loaded((W_)q) || word_is_loaded((W_)info)))
     return -COPY_LOADED;

@@ -158,6 +158,8 @@ const char *maru_rts_refused(int64_t error) {
     return "a thread";
   case COMPACT_NFDATA:
     return "a compact region";
+  case AP_STACK:
+    return "an evaluation that was interrupted";
   default:
     return "another run-time object";
   }

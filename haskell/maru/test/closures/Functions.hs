@@ -1,13 +1,18 @@
+{-# LANGUAGE BangPatterns #-}
 {-# LANGUAGE ExistentialQuantification #-}
+{-# LANGUAGE MagicHash #-}
 
 -- | Random functions, of what GHC makes closures from: functions in functions, unevaluated values,
--- partial applications, records, lists, maps, bytes, what is shared, circles, top-level constants.
+-- partial applications, records, lists, maps, arrays, bytes, what is shared, circles, top-level constants.
 module Functions (functions, draws, chunksOf) where
 
 import qualified Data.ByteString as Bytes
+import qualified Data.ByteString.Unsafe as Bytes (unsafePackAddressLen)
 import Data.List (unfoldr)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (fromMaybe)
+import GHC.Arr (Array, listArray, numElements, (!))
+import System.IO.Unsafe (unsafePerformIO)
 
 -- | A value of any type, and how it is shown.
 data Shown = forall a. Show a => Shown a
@@ -31,9 +36,23 @@ mix :: Int -> Integer -> Double -> Char -> Int -> Int
 mix a b c d x = a * x + fromInteger (b `mod` 97) + truncate c + fromEnum d
 {-# NOINLINE mix #-}
 
+-- | Bytes that the value which is made of them has unpacked.
+lazily :: Bytes.ByteString -> Int -> Int -> Int
+lazily !bytes !k = let total = Bytes.foldl' (\s w -> s * 5 + fromIntegral w) k bytes in \x -> if even x then x + total else x
+{-# NOINLINE lazily #-}
+
+-- | Some of which lie in the program, and a number beside them.
+beside :: Bytes.ByteString -> Bytes.ByteString -> Int -> Int -> Int
+beside !one !other !k = let !n = Bytes.foldl' (\s w -> s + fromIntegral w) k one in \x -> x + n + Bytes.foldl' (\s w -> if fromIntegral w == x then s else s + Bytes.length one) 0 other
+{-# NOINLINE beside #-}
+
+literal :: Bytes.ByteString
+literal = unsafePerformIO (Bytes.unsafePackAddressLen 7 "literal"#)
+{-# NOINLINE literal #-}
+
 -- | A function of so many levels at most, and the numbers that are left.
 function :: Int -> [Int] -> (Int -> Int, [Int])
-function level (kind : a : b : more) = case (if level == 0 then kind `mod` 9 else kind `mod` 18) of
+function level (kind : a : b : more) = case (if level == 0 then (kind `mod` 12 + 18) `mod` 21 else kind `mod` 21) of
   0 -> (\x -> x * a + b, more)
   1 -> (mix a (toInteger b ^ (9 :: Int)) (fromIntegral a / 7) (toEnum (b `mod` 1000)), more)
   2 -> let xs = [a .. a + b `mod` 60] in (\x -> x + sum (take (x `mod` 40) xs), more)
@@ -51,7 +70,10 @@ function level (kind : a : b : more) = case (if level == 0 then kind `mod` 9 els
   14 -> two more $ \f g -> foldr (.) id [f, (`mod` 10007), g, subtract b]
   15 -> two more $ \f g -> flip (\x y -> f x + g y) a
   16 -> two more $ \f g -> let tree = grown 24 (Leaf a) in tree `seq` \x -> if even x then f (leftmost tree) else g x
-  _ -> two more $ \f g -> let self = [f, g, \x -> if x > 0 then (self !! (x `mod` 3)) (x `div` 2 - 1) else b] in self !! 2
+  17 -> two more $ \f g -> let self = [f, g, \x -> if x > 0 then (self !! (x `mod` 3)) (x `div` 2 - 1) else b] in self !! 2
+  18 -> let bytes = Bytes.replicate (b `mod` 5000 + 1) (fromIntegral a) in bytes `seq` (lazily bytes a, more)
+  19 -> let bytes = Bytes.replicate (a `mod` 300 + 1) (fromIntegral b) in (if even a then beside literal bytes b else beside bytes literal b, more)
+  _ -> let cells = listArray (0, a `mod` 900) [c * b | c <- [1 ..]] :: Array Int Int in (\x -> cells ! (abs x `mod` numElements cells), more)
   where
     two rest both = let (f, rest') = function (level - 1) rest; (g, rest'') = function (level - 1) rest' in (both f g, rest'')
 function _ _ = (id, [])

@@ -10,11 +10,16 @@ import Data.IORef
 import Data.List (isInfixOf)
 import Foreign (Ptr, free, freeStablePtr, mallocBytes, newForeignPtr_, newStablePtr, peek)
 import Functions
+import GHC.Conc (newTVarIO)
+import GHC.IOArray (IOArray, newIOArray)
 import Maru
 import Maru.Cluster.Closure
 import System.IO (IOMode (..), hGetContents, openFile)
 import System.IO.Unsafe (unsafePerformIO)
 import System.Mem (performMajorGC)
+import System.Mem.StableName (makeStableName)
+import System.Mem.Weak (mkWeakPtr)
+import System.Timeout (timeout)
 
 -- | Of so many calls, those whose functions compute something else there than here. A call carries as
 -- many functions as a chunk; some were used before, some of their values collected.
@@ -56,6 +61,14 @@ unrefused = do
   waiting <- newEmptyMVar
   slow <- newEmptyMVar
   let busy = unsafePerformIO (putMVar waiting () >> takeMVar slow) :: Int
+  cells <- newIOArray (0, 9) 'c' :: IO (IOArray Int Char)
+  transactional <- newTVarIO 'v'
+  name <- makeStableName reference
+  weak <- mkWeakPtr reference Nothing
+  -- An exception leaves it half done.
+  from <- hold (1 :: Integer)
+  interrupted <- hold (Just (length (filter even [from ..])))
+  _ <- timeout 20000 (evaluate (sum interrupted))
   inside <- hold (Just (variable :: MVar Int))
   behind <- hold (replicate 50 Nothing <> [Just reference])
   computing <- hold (Just busy)
@@ -70,6 +83,11 @@ unrefused = do
         refused ["foreign memory"] (\x -> x + unsafePerformIO (peek memory)),
         refused ["foreign memory"] (\x -> x + depth (Just foreign')),
         refused ["a stable pointer"] (\x -> x + depth stable),
+        refused ["a TVar"] (\x -> x + depth (Just transactional)),
+        refused ["a mutable array"] (\x -> x + depth (Just cells)),
+        refused ["a stable name"] (\x -> x + depth (Just name)),
+        refused ["a weak pointer"] (\x -> x + depth (Just weak)),
+        refused ["an evaluation that was interrupted", "Maybe.Just's field 1"] (\x -> x + depth interrupted),
         refused ["an MVar", "a function's variable"] (\x -> x + unsafePerformIO (length <$> hGetContents file)),
         refused ["what a thread is evaluating", "Maybe.Just's field 1"] (\x -> x + depth computing)
       ]

@@ -1,3 +1,4 @@
+{-# LANGUAGE MagicHash #-}
 {-# LANGUAGE OverloadedStrings #-}
 {-# LANGUAGE RankNTypes #-}
 {-# LANGUAGE ScopedTypeVariables #-}
@@ -286,6 +287,9 @@ closuresCase rounds = do
 -- | An address that means nothing elsewhere, in one constructor with one that goes along.
 data Beside = Beside !(Ptr Word8) {-# UNPACK #-} !Char8.ByteString
 
+-- | Two addresses, one of which lies in the program.
+data Two = Two {-# UNPACK #-} !Char8.ByteString {-# UNPACK #-} !Char8.ByteString
+
 three :: Int -> Int -> Int -> Int
 three a b c = 100 * a + 10 * b + c
 {-# NOINLINE three #-}
@@ -395,10 +399,13 @@ copiesCase land rounds = do
     check "a copied list" (small == Right [1 .. r])
     t <- copied land (odd r) (tree r 3)
     rw <- copied land (odd r) (raw r)
+    literal <- Unsafe.unsafePackAddressLen 7 "literal"#
+    two <- copied land (odd r) (Two literal (Char8.pack (show r)))
     largeOne <- copied land False (Bytes.replicate 2500000 (fromIntegral r), map (tree r) [1 .. 20], Short.toShort (Bytes.replicate 1200000 7))
     performMajorGC
     check "a copied tree" (t == Right (tree r 3))
     check "copied raw memory" (either (const False) (sameRaw (raw r)) rw)
+    check "bytes of the program and of the heap" (either (const False) (\(Two a b) -> (a, b) == ("literal", Char8.pack (show r))) two)
     case largeOne of
       Right (b, ts, s) ->
         check "a large copy" (b == Bytes.replicate 2500000 (fromIntegral r) && ts == map (tree r) [1 .. 20] && Short.length s == 1200000)

@@ -50,8 +50,8 @@ import System.IO.Unsafe (unsafePerformIO)
 --
 -- __Failure__: 'Unavailable', which 'Maru.Cluster.withCluster' makes one line and status 69, when the
 -- list is demanded. It names what cannot travel (an @MVar@, @IORef@, @Handle@, @ForeignPtr@ or @Ptr@
--- to memory of this process, a thread, a @StablePtr@, what another thread is evaluating) and the way
--- that leads there. Also: more than 16 MiB; @MARU_CLOSURES=1@ is not set; a program that is linked with
+-- to memory of this process, a thread, a @StablePtr@, what another thread is evaluating, or was when it
+-- was interrupted) and the way that leads there. Also: more than 16 MiB; @MARU_CLOSURES=1@ is not set; a program that is linked with
 -- @-dynamic@ or @-pie@, built for profiling, or by a GHC that maru was not checked with. A number among
 -- a function's variables that happens to be an address of this process's memory is taken for one.
 -- Not noticed: a @StablePtr@ that the compiler has unpacked among them, which is a small number there.
