@@ -216,14 +216,25 @@ static void reap_writer(struct job *job) {
     job->keeps->reaped(job, writer, status);
 }
 
+static void tell_stays(const struct keep *keep) {
+  if (!keep->ended && keep->refused[0] == 0)
+    mr_move_answer(
+        &move, STATUS_UNAVAILABLE,
+        "node %u stays where it is: node 0 was given more than %u bytes of input that it "
+        "has not read, and a pipe does not give them again",
+        move.node, MR_LAUNCH_INPUT);
+  else
+    mr_move_answer(&move, STATUS_UNAVAILABLE, "node %u stays where it is: no checkpoint: %s",
+                   move.node, keep->ended ? "the program ends" : keep->refused);
+}
+
 /* When it wants to be called again, in ms. */
 static int step_checkpoints(struct job *job) {
   const void *words;
   reap_writer(job);
   int again = job->keeps->step(job);
-  if (move.wanted && !job->keep->moving && !job->keep->recovering)
-    mr_move_answer(&move, STATUS_UNAVAILABLE, "node %u stays where it is: no checkpoint: %s",
-                   move.node, job->keep->ended ? "the program ends" : job->keep->refused);
+  if (move.wanted && !job->keep->moving && !job->keep->recovering && !job->ending)
+    tell_stays(job->keep);
   size_t length = mr_mirror_words(job->keep, &words);
   for (unsigned i = 0; i < all.count && length > 0; i++)
     if (all.host[i].to >= 0)

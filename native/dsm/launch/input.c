@@ -6,7 +6,7 @@
  * The next is read when the last was taken: a reader that does not read keeps nobody else waiting.
  */
 #define _GNU_SOURCE
-#include "launch.h"
+#include "keep.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -43,7 +43,10 @@ static bool in_background(const struct input *input) {
 
 struct pollfd mr_launch_input_from(const struct job *job) {
   const struct input *input = &job->input;
-  bool wanted = !job->killed && input->from >= 0 && input->given == 0 && !in_background(input);
+  /* What comes while nodes are being ended is for those that begin again. */
+  bool again = job->keep != NULL && job->keep->recovering;
+  bool wanted =
+      !job->killed && !again && input->from >= 0 && input->given == 0 && !in_background(input);
   return (struct pollfd){.fd = wanted ? input->from : -1, .events = POLLIN};
 }
 

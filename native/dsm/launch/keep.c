@@ -85,7 +85,12 @@ static bool widen_held(struct keep *keep, size_t room) {
 static bool keep_line(struct job *job, int to, const char *line, size_t length) {
   struct keep *keep = job->keep;
   /* As ever while nodes are being ended: one of them may have ended by itself, and said why. */
-  if (to != STDOUT_FILENO || keep->at_once)
+  if (to != STDOUT_FILENO)
+    return false;
+  /* Nodes stood still at the checkpoint: it is what one had begun, and goes on with. */
+  if (keep->moves && !job->ending)
+    return true;
+  if (keep->at_once)
     return false;
   if (keep->length + length > HELD_MOST) {
     fprintf(stderr,
@@ -218,6 +223,7 @@ static int gather(struct job *job, struct keep *keep) {
   for (unsigned i = 0; i < job->nodes; i++)
     if (load(&keep->page->lines[i].ends) != 0) {
       keep->ended = true;
+      keep->moving = false;
       let_go(keep);
       return -1;
     }
@@ -273,6 +279,7 @@ static int finish(struct job *job, struct keep *keep) {
   note_lines(job, keep);
   show_held(job);
   mr_folder_copy(job);
+  keep->moving &= !keep->input_lost;
   if (keep->moving)
     change_epoch(job, keep);
   else
@@ -289,8 +296,12 @@ static bool all_started(const struct job *job, const struct keep *keep) {
 
 static int step(struct job *job) {
   struct keep *keep = job->keep;
+  if (keep->recovering || job->ending)
+    return -1;
+  /* A node that was not lost is no more. */
+  keep->ended |= job->alive < job->nodes;
   keep->moving &= !keep->ended;
-  if (keep->recovering || job->ending || job->alive < job->nodes || keep->ended)
+  if (keep->ended)
     return -1;
   int64_t left = keep->moving ? 0 : keep->due - mr_launch_now();
   switch (keep->state) {

@@ -64,6 +64,7 @@ void mr_keep_pipe(struct job *job, int end) {
 }
 
 void mr_keep_feed(struct job *job) {
+  job->input.given = job->keep->input_length;
   if (job->keep->input_length > 0)
     mr_launch_input_give(job, job->keep->input, job->keep->input_length);
 }

@@ -24,12 +24,15 @@ static socklen_t name_socket(struct sockaddr_un *name, int64_t launcher) {
   return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 }
 
-/* Whether the other end is this user's, or root's. */
-static bool is_ours(int fd) {
+/* Who is at the other end; false: the kernel does not say. */
+static bool meet_peer(int fd, struct ucred *who) {
+  socklen_t size = sizeof *who;
+  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, who, &size) == 0;
+}
+
+static bool may_ask(int fd) {
   struct ucred who;
-  socklen_t size = sizeof who;
-  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 &&
-         (who.uid == geteuid() || who.uid == 0);
+  return meet_peer(fd, &who) && (who.uid == geteuid() || who.uid == 0);
 }
 
 /* ---- the launcher ------------------------------------------------------------------------ */
@@ -68,7 +71,7 @@ void mr_move_answer(struct mr_move *move, int status, const char *format, ...) {
 
 static void meet(struct mr_move *move) {
   move->asker = accept4(move->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-  if (move->asker >= 0 && !is_ours(move->asker))
+  if (move->asker >= 0 && !may_ask(move->asker))
     mr_move_answer(move, STATUS_UNAVAILABLE, "the job is another user's");
 }
 
@@ -121,6 +124,13 @@ bool mr_move_hear(struct mr_move *move, const struct mr_hosts *all, unsigned nod
 
 /* ---- who asks ---------------------------------------------------------------------------- */
 
+/* Anybody may listen at that name, and in another container of this host's network a launcher may
+ * have the same pid. */
+static bool is_launcher(int fd, int64_t pid) {
+  struct ucred who;
+  return meet_peer(fd, &who) && who.pid == pid && (who.uid == geteuid() || geteuid() == 0);
+}
+
 static int meet_launcher(const char *text) {
   struct sockaddr_un name;
   int64_t launcher;
@@ -129,7 +139,7 @@ static int meet_launcher(const char *text) {
     mr_launch_fail(STATUS_USAGE, "--move: the pid of a 'maru launch' is needed, not", text);
   socklen_t length = name_socket(&name, launcher);
   int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-  if (fd >= 0 && connect(fd, (struct sockaddr *)&name, length) == 0 && is_ours(fd))
+  if (fd >= 0 && connect(fd, (struct sockaddr *)&name, length) == 0 && is_launcher(fd, launcher))
     return fd;
   snprintf(what, sizeof what,
            "--move: process %s is no launcher of yours with --hosts and checkpoints", text);

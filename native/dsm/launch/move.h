@@ -4,8 +4,9 @@
  * The launcher of a job with checkpoints on several hosts listens on this host, at an abstract
  * socket that is named after its pid. Its user may ask, and root; another user is told so. The
  * launcher takes a checkpoint, and all go on from it in a new epoch. That node starts on the host
- * that was asked for, which is one of --hosts.  Where there is no checkpoint nothing is done, and
- * the answer says why.  Each is answered, or sees the connection's end: the job is over.
+ * that was asked for, which is one of --hosts.  Where there is no checkpoint, or input that node 0
+ * was given could not be given again, nothing is done, and the answer says why.  Each is answered,
+ * or sees the connection's end: the job is over.
  */
 #ifndef MARU_DSM_LAUNCH_MOVE_H
 #define MARU_DSM_LAUNCH_MOVE_H

@@ -112,7 +112,10 @@ static const struct host *find(const struct mr_hosts *all, const char *name) {
   return NULL;
 }
 
-bool mr_hosts_has(const struct mr_hosts *all, const char *name) { return find(all, name) != NULL; }
+bool mr_hosts_has(const struct mr_hosts *all, const char *name) {
+  const struct host *host = find(all, name);
+  return host != NULL && !host->lost;
+}
 
 const struct host *mr_hosts_of(const struct mr_hosts *all, unsigned node) {
   const struct host *host = all->host;
