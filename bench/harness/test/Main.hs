@@ -393,7 +393,7 @@ swinging =
         observations 2 (rounds "0.50 1 1" (take 3 all')) @?= Just (Observations one one one Nothing)
         observations 2 (rounds "0.50 1 1" (drop 1 all')) @?= Nothing,
       testCase "the simulator's own numbers are those of the kept run" $ do
-        kept <- either fail pure . eitherDecode =<< Lazy.readFile "results/map/swing/2026-11-28-2cpu-loaded.json"
+        kept <- either fail pure . eitherDecode =<< Lazy.readFile "results/map/swing/2026-11-28-2cpu.json"
         let rounds = [Rounds (mapMaybe measured rs) | Just ps <- [at ["data", "programs"] kept], p <- ps :: [Value], at ["program"] p == Just ("build" :: String), Just rs <- [at ["measured", "rounds"] p]]
             measured r = (,) <$> at ["load"] r <*> at ["samples"] (r :: Value)
         map (observations 2) rounds @?= [Just buildObserved]

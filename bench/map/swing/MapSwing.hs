@@ -13,13 +13,15 @@ module MapSwing
 where
 
 import Control.Exception (bracket)
+import Control.Monad ((>=>))
 import Data.Aeson (Value, object, (.=))
 import Data.Char (toLower)
-import Data.List (intercalate, nub)
+import qualified Data.IntSet as IntSet
+import Data.List (intercalate, nub, stripPrefix)
 import Data.List.NonEmpty (nonEmpty)
 import Data.Map.Strict (Map)
 import qualified Data.Map.Strict as Map
-import Data.Maybe (fromMaybe, mapMaybe)
+import Data.Maybe (fromMaybe, listToMaybe, mapMaybe)
 import GHC.Conc (getNumProcessors)
 import GcRun
 import Maru.Bench.Experiment
@@ -30,6 +32,7 @@ import Maru.Cli.Installed (helperPath)
 import Maru.Cli.Output
 import Maru.Cli.Reaper (Reaper)
 import Maru.Cli.Room.Map.CollectorSim
+import Maru.Control.Observe.Parse (parseAllowed)
 import Maru.Control.Plot
 import Maru.Control.Sim.Map (Costs (..))
 import Maru.Control.Sim.Map.Collector
@@ -104,10 +107,16 @@ oneProgram reaper effort say cores program = do
     name = programName program
     tuned n = do
       say (name ++ ": the tuner, " ++ plural n "core")
-      (,) n <$> gcTuned reaper ["--budget", if effort == Quick then "5s" else "20m", "--only", intercalate "," sharedAxes] (programJob program) [capabilities n]
+      job <- pinned n
+      (,) n <$> gcTuned reaper ["--budget", if effort == Quick then "5s" else "20m", "--only", intercalate "," sharedAxes] job [capabilities n]
     measure side = do
-      (_, statistics) <- gcRun reaper (name ++ ", " ++ sideName side) (programJob program) (concat (sideProcesses side))
+      job <- pinned (coresOf side)
+      (_, statistics) <- gcRun reaper (name ++ ", " ++ sideName side) job (concat (sideProcesses side))
       pure (object ["rts" .= Map.filterWithKey (\key _ -> key `elem` kept) statistics])
+    -- A capability whose thread is in foreign code runs another: one alone would have all cores.
+    pinned n = do
+      allowed <- either (const Nothing) parseAllowed <$> readText "/proc/self/status"
+      pure (maybe [] (\cpus -> ["taskset", "-c", intercalate "," (map show (take n (IntSet.toAscList cpus)))]) allowed ++ programJob program)
     kept = ["total_wall_seconds", "mut_wall_seconds", "GC_wall_seconds", "mut_cpu_seconds", "GC_cpu_seconds", "num_GCs", "allocated_bytes", "copied_bytes"]
 
 -- | Every number of cores with every tuning's flags, once each; and what the model is calibrated by.
@@ -116,6 +125,10 @@ swingSides cores found =
   [ Side (named n flags) [capabilities n : flags]
     | (n, flags) <- nub ([(n, flagsOf found tuning n) | tuning <- [minBound ..], n <- [1 .. cores]] ++ [(1, small), (1, large)] ++ [(2, one) | cores > 1])
   ]
+
+-- | Of @-N4@, four.
+coresOf :: Side -> Int
+coresOf side = fromMaybe 1 (listToMaybe (mapMaybe (stripPrefix "-N" >=> readMaybe) (concat (sideProcesses side))))
 
 small, large, one :: [String]
 small = ["-A256k"]

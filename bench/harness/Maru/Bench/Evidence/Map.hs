@@ -69,10 +69,10 @@ programs =
         figurePublished = Value "the swing of the speed-up curve falls by 34 %; 11, 14 and 16 cores are predicted to improve alike." [],
         figureHere =
           Value
-            "Two virtual CPUs at a load of 12 to 17, 2026-11-28, means of ten runs: two points, no curve. `similar`, the checker: two cores are 0.85 times as fast as one, the tuner finds no gain, and the swing stays 0.15. Its collector takes 1.9 % of one core's time. `build`, half of whose time is the collector's: 0.66 times, with the tuner's `-A256m` 1.18; swing 0.34 before, none after."
-            ["map/swing/2026-11-28-2cpu-loaded.json"],
+            "Two virtual CPUs, nothing else running, 2026-11-28, means of ten runs: two points, no curve, and nothing falls. `similar`, the checker: two cores are 1.45 times as fast as one, and the tuner finds no gain. Its collector takes 2 % of one core's time. `build`, half of whose time is the collector's: 1.04 times, with the tuner's `-A64m` 2.07."
+            ["map/swing/2026-11-28-2cpu.json"],
         figureSixteen = Without "Not run there; the same command measures 1 to 16 cores, of which 10, 13, 15 are tuned and 11, 14, 16 predicted.",
-        figureSimulated = Value "To 32 cores, the seed's 7.63 there fitted (`maru sim map --collector`, [sim.md](sim.md#map)); swings are predicted. The collector to blame for 7.63: swing 1.62 as it is, 82.0 with flags at the eight counts alone, none with flags everywhere. 11, 14, 16 cores: 8.04, 8.75, 8.85 times as fast as one as they are, 16.4, 20.9, 23.3 with the flags of the next fewer. The program to blame: no swing to begin with. Published is 34 % less: MISSED in either reading." [],
+        figureSimulated = Value "To 32 cores, the seed's 7.63 there fitted (`maru sim map --collector`, [sim.md](sim.md#map)); swings are predicted. The collector to blame for 7.63: swing 1.63 as it is, 97.1 with flags at the eight counts alone, none with flags everywhere. 11, 14, 16 cores: 8.05, 8.75, 8.85 times as fast as one as they are, 18.7, 23.9, 26.7 with the flags of the next fewer. The program to blame: no swing to begin with. Published is 34 % less: MISSED in either reading." [],
         figureExperiments = ["map/swing"],
         figureCommand = "maru bench map/swing"
       },

@@ -257,14 +257,14 @@ calibrated base seen = maybe alone (paired alone) (onTwo seen)
         meet = max 0 ((each two - stop - pause c' 2 (Young area 2)) / 2)
 
 -- | The workload @build@ of @maru bench map\/swing@ on two virtual CPUs
--- (bench\/results\/map\/swing\/2026-11-28-2cpu-loaded.json; a test compares).
+-- (bench\/results\/map\/swing\/2026-11-28-2cpu.json; a test compares).
 buildObserved :: Observations
 buildObserved =
   Observations
-    { onOne = Observed 0.8764335 0.8877079999999999 1198 1250225088,
-      onOneSmall = Observed 0.9178875 1.329398 4789 1250225120,
-      onOneLarge = Observed 1.0927635 0.109535 20 1249076996,
-      onTwo = Just (Observed 0.6469670000000001 0.94839525 997.5 1250948728, Observed 0.468451 1.148959 1089.5 1251082896)
+    { onOne = Observed 0.7717335000000001 0.7335735 1198 1250224512,
+      onOneSmall = Observed 0.7408335 1.0774725 4789 1250224512,
+      onOneLarge = Observed 0.8440730000000001 0.085646 20 1249076528,
+      onTwo = Just (Observed 0.31099 0.379912 753.5 1251132920, Observed 0.399775 0.621253 853 1251050196)
     }
 
 -- | 48 equal items and the area of GHC 9.0 on a core with 512 KiB of cache. How often and how long a core
