@@ -6,18 +6,20 @@ module Main (main) where
 import Control.Concurrent (forkIO, myThreadId, threadDelay, throwTo, yield)
 import Control.Exception (AsyncException (..), IOException, bracket, bracket_, mask_, throwIO, toException, try)
 import Control.Monad (forM_, replicateM_, void, when)
-import Data.Aeson (Value, object, (.=))
+import Data.Aeson (Value, eitherDecode, object, (.=))
+import qualified Data.ByteString.Lazy as Lazy
 import Data.Either (fromLeft)
 import Data.IORef
 import Data.List (isInfixOf, isPrefixOf, nub, sort)
 import qualified Data.Map.Strict as Map
-import Data.Maybe (isNothing)
+import Data.Maybe (isNothing, mapMaybe)
 import IoIrqs
 import IoPrograms (fioRates, readseqRate, redisRates)
 import IoReal (endOf, notMeasured)
 import IoWeb (ratePerSecond)
 import LockMwrl (againstTail)
 import MapFib (fibCeiling)
+import MapSwing (observations, swingSides)
 import Maru.Bench.Command (chosen, fiveMinutes, untilEnded)
 import Maru.Bench.Evidence
 import Maru.Bench.Evidence.All (seeds)
@@ -36,6 +38,7 @@ import Maru.Control.Observe (Machine)
 import Maru.Control.Place hiding (sampleOf)
 import Maru.Control.Plot
 import Maru.Control.Ratio
+import Maru.Control.Sim.Map.Collector (Observations (..), Observed (..), buildObserved)
 import System.Directory (getTemporaryDirectory, removeDirectoryRecursive)
 import System.IO (hClose, hFlush, hPutStrLn)
 import System.Posix.Signals (Handler (Default), installHandler, raiseSignal, sigHUP, sigINT, sigTERM)
@@ -45,7 +48,7 @@ import Test.Tasty (TestTree, defaultMain, testGroup)
 import Test.Tasty.HUnit (assertBool, assertFailure, testCase, (@?=))
 
 main :: IO ()
-main = defaultMain (testGroup "bench" [running, interrupting, claiming, reading, naming, reporting, programs, drawing])
+main = defaultMain (testGroup "bench" [running, interrupting, claiming, reading, naming, reporting, programs, swinging, drawing])
 
 sampleOf :: Double -> Value
 sampleOf wall = object ["meter" .= object ["wall_ns" .= wall]]
@@ -364,6 +367,37 @@ answering =
     hClose told
     gone <- firstLine 20000000 heard
     [silent, spoken, gone] @?= [Left "said nothing for 0 s", Right "bound no interrupt; refused: 0", Left "ended"]
+
+swinging :: TestTree
+swinging =
+  testGroup
+    "the collector's study"
+    [ testCase "two cores: both as they are, the last with what was found, and what the model is calibrated by" $
+        [(sideName s, concat (sideProcesses s)) | s <- swingSides 2 (Map.singleton 2 ["-A64m"])]
+          @?= [("1 core", ["-N1"]), ("2 cores", ["-N2"]), ("2 cores -A64m", ["-N2", "-A64m"]), ("1 core -A64m", ["-N1", "-A64m"]), ("1 core -A256k", ["-N1", "-A256k"]), ("2 cores -qg", ["-N2", "-qg"])],
+      testCase "one core has no second one to be calibrated by" $
+        map sideName (swingSides 1 (Map.singleton 1 [])) @?= ["1 core", "1 core -A256k", "1 core -A64m"],
+      testCase "sixteen cores: what is predicted has the flags of the next fewer; nothing is measured twice" $ do
+        let names = map sideName (swingSides 16 (Map.fromList [(10, ["-A16m"]), (13, []), (15, ["-qg"])]))
+        length names @?= length (nub names)
+        forM_ ["10 cores -A16m", "11 cores -A16m", "13 cores", "14 cores", "16 cores -qg", "9 cores -A16m", "9 cores"] $ \name -> assertBool name (name `elem` names)
+        assertBool "14 cores have a gain" (not (any (`elem` names) ["14 cores -A16m", "14 cores -qg"])),
+      testCase "a model is calibrated by processor time of one core; of two by the shortest runs, unless others had them" $ do
+        let run name wall = (name, object ["rts" .= Map.fromList ([("mut_cpu_seconds", 1), ("GC_cpu_seconds", 2), ("mut_wall_seconds", wall), ("GC_wall_seconds", 2 * wall), ("num_GCs", 10), ("allocated_bytes", 100)] :: [(String, Double)])])
+            all' = ["1 core", "1 core -A256k", "1 core -A64m", "2 cores", "2 cores -qg"]
+            rounds load names = Rounds [(load, Map.fromList [run name wall | name <- names]) | wall <- [9, 3, 5]]
+            one = Observed 1 2 10 100
+            two = Observed 3 6 10 100
+        observations 2 (rounds "0.50 1 1" all') @?= Just (Observations one one one (Just (two, two)))
+        observations 2 (rounds "7.00 1 1" all') @?= Just (Observations one one one (Just (Observed 0.5 1 10 100, Observed 0.5 2 10 100)))
+        observations 2 (rounds "0.50 1 1" (take 3 all')) @?= Just (Observations one one one Nothing)
+        observations 2 (rounds "0.50 1 1" (drop 1 all')) @?= Nothing,
+      testCase "the simulator's own numbers are those of the kept run" $ do
+        kept <- either fail pure . eitherDecode =<< Lazy.readFile "results/map/swing/2026-11-28-2cpu.json"
+        let rounds = [Rounds (mapMaybe measured rs) | Just ps <- [at ["data", "programs"] kept], p <- ps :: [Value], at ["program"] p == Just ("build" :: String), Just rs <- [at ["measured", "rounds"] p]]
+            measured r = (,) <$> at ["load"] r <*> at ["samples"] (r :: Value)
+        map (observations 2) rounds @?= [Just buildObserved]
+    ]
 
 drawing :: TestTree
 drawing =

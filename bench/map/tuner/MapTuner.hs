@@ -6,33 +6,21 @@ module MapTuner
   )
 where
 
-import Control.Exception (bracket)
-import Data.Aeson (Value, decode, object, (.=))
-import qualified Data.ByteString.Lazy.Char8 as Lazy
+import Data.Aeson (Value, object, (.=))
 import Data.List (intercalate, sortOn)
 import Data.Maybe (fromMaybe, mapMaybe)
-import GHC.Clock (getMonotonicTimeNSec)
 import GHC.Conc (getNumProcessors)
+import GcRun
 import Maru.Bench.Experiment
 import Maru.Bench.Rounds
 import Maru.Bench.Side
-import Maru.Cli.Exit
-import Maru.Cli.Group (outputOf, statusWithin)
-import Maru.Cli.Installed (commandPath, helperPath)
+import Maru.Cli.Installed (helperPath)
 import Maru.Cli.Output
 import Maru.Cli.Reaper (Reaper)
-import Maru.Cli.TuneRace (withScratch)
 import Maru.Control.Halving (Axis (..))
 import Maru.Control.Ratio
 import Maru.Control.Statistics
-import Maru.Control.Tune.Gc (Objective (..), Scope (..), axes, cost, objectiveName, parseStatistics)
-import System.Directory (getTemporaryDirectory, removeDirectoryRecursive)
-import System.Environment (getEnvironment)
-import System.Exit (ExitCode (..))
-import System.FilePath ((</>))
-import System.IO
-import System.Posix.Temp (mkdtemp)
-import System.Process
+import Maru.Control.Tune.Gc (Objective (..), Scope (..), axes, cost, objectiveName)
 
 tunerExperiment :: Experiment
 tunerExperiment =
@@ -141,27 +129,11 @@ oneProgram reaper effort say program cores (name, arguments) = do
     safeHead xs = case xs of
       x : _ -> Just x
       [] -> Nothing
-    measure side = withScratch "maru-tuner" $ \file -> do
-      let flags = concat (sideProcesses side)
-      environment <- filter ((/= "GHCRTS") . fst) <$> getEnvironment
-      begun <- getMonotonicTimeNSec
-      status <- withFile "/dev/null" ReadWriteMode $ \none ->
-        statusWithin reaper 300 (proc "sh" command) {env = Just (("GHCRTS", unwords (flags ++ ["-t" ++ file, "--machine-readable"])) : environment), std_in = UseHandle none, std_out = UseHandle none, std_err = UseHandle none}
-      ended <- getMonotonicTimeNSec
-      statistics <- readFile file >>= \text -> length text `seq` pure (parseStatistics text)
-      case status of
-        Just ExitSuccess -> pure (object ["meter" .= object ["wall_ns" .= (ended - begun), "cpu_ns" .= fmap (* 1e9) (cost LeastWork 0 statistics)]])
-        _ -> problem internal ("measuring " ++ name ++ " with '" ++ unwords flags ++ "': it failed, or was not done in 300 s")
-    command = ["-c", "echo go | \"$0\" \"$@\"", program] ++ arguments
-    tuned objective = bracket (getTemporaryDirectory >>= mkdtemp . (</> "maru-tuner-")) removeDirectoryRecursive $ \folder -> do
-      maru <- commandPath
-      (code, text, errors) <- outputOf reaper (proc maru (["tune", "gc", "--budget", "1h", "--objective", objectiveName objective, "--only", commas gridAxes, "--json", "--out", folder </> "profile", "--", "sh"] ++ command)) {std_in = CreatePipe}
-      case (code, decode (Lazy.pack text)) of
-        (ExitSuccess, Just value) -> pure value
-        _ -> problem internal ("maru tune gc failed: " ++ lastLine errors)
-    lastLine text = case reverse (lines text) of
-      line : _ -> line
-      [] -> "it said nothing"
+    measure side = do
+      (wall, statistics) <- gcRun reaper name job (concat (sideProcesses side))
+      pure (object ["meter" .= object ["wall_ns" .= wall, "cpu_ns" .= fmap (* 1e9) (cost LeastWork 0 statistics)]])
+    job = mapJob (program : arguments)
+    tuned objective = gcTuned reaper ["--budget", "1h", "--objective", objectiveName objective, "--only", commas gridAxes] job []
     commas = intercalate ","
 
 -- | Flags of every setting.

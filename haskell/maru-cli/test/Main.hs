@@ -546,6 +546,7 @@ commandLines =
           [ ["run", "--example", "fancy", "--", "true"],
             ["sim", "example", "--n", "4"],
             ["sim", "map", "--workers", "1,2", "--chunks", "static,fixed:8"],
+            ["sim", "map", "--collector"],
             ["sim", "boost", "--nodes", "1,64", "--policy", "coop+auto,pb", "--quantum", "100", "--ratio", "0.3"],
             ["tune", "example", "cmd", "-x"],
             ["tune", "gc", "--budget", "30s", "--json=f", "--", "cmd"],

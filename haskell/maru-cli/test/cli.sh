@@ -331,6 +331,7 @@ status 64 "from 1 to 65535 is needed" maru sim map --workers 0
 status 64 "unknown distribution" maru sim map --costs wrong
 status 64 "wrong" maru sim wrong
 status 0 "" maru sim map --items 0
+json maru-sim/1 maru sim map --collector --json
 first=$(timeout 60 maru sim map --items 2000 --seed 5)
 [ "$first" = "$(timeout 60 maru sim map --items 2000 --seed 5)" ] || fail "the same seed gives another result"
 [ "$first" != "$(timeout 60 maru sim map --items 2000 --seed 6)" ] || fail "the seed has no effect"

@@ -25,13 +25,14 @@ import MemoryTest (remembering)
 import PlaceTest (placing)
 import ScaleTest (scaling)
 import SteerTest (steering)
+import SwingTest (swinging)
 import Test.Tasty (TestTree, defaultMain, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 import Test.Tasty.Hedgehog (testPropertyNamed)
 import TuneTest (tuning)
 
 main :: IO ()
-main = defaultMain (testGroup "maru-control" [statistics, race, tuning, ratios, simulator, transactions, scaling, locks, boosts, steering, placing, launches, remembering, advising, histograms, plots])
+main = defaultMain (testGroup "maru-control" [statistics, race, tuning, ratios, simulator, transactions, scaling, swinging, locks, boosts, steering, placing, launches, remembering, advising, histograms, plots])
 
 law :: String -> PropertyT IO () -> TestTree
 law name = testPropertyNamed name (fromString name) . property

@@ -37,6 +37,7 @@ import MapPeers (peersExperiment)
 import MapPrograms (programsMapExperiment)
 import MapSeedlog (seedlogExperiment)
 import MapStm (stmExperiment)
+import MapSwing (swingExperiment)
 import MapTransport (transportExperiment)
 import MapTuner (tunerExperiment)
 import Maru.Bench.Experiment (Experiment)
@@ -45,7 +46,7 @@ import WaitHandover (handoverExperiment)
 experiments :: [Experiment]
 experiments =
   concat
-    [ [curvesExperiment, dispatchExperiment, callsExperiment, clusterExperiment, heapExperiment, channelExperiment, transportExperiment, backendsExperiment, autoExperiment, peersExperiment, programsMapExperiment, seedlogExperiment, fibExperiment, stmExperiment, tunerExperiment],
+    [ [curvesExperiment, dispatchExperiment, callsExperiment, clusterExperiment, heapExperiment, channelExperiment, transportExperiment, backendsExperiment, autoExperiment, peersExperiment, programsMapExperiment, seedlogExperiment, fibExperiment, stmExperiment, tunerExperiment, swingExperiment],
       [crowdExperiment, mwrlExperiment, overlayExperiment],
       profileExperiments,
       programsExperiments,

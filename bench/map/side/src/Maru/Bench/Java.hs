@@ -5,6 +5,7 @@
 module Maru.Bench.Java
   ( corpus,
     corpusAsked,
+    writeCorpus,
     assignment,
   )
 where
@@ -24,10 +25,18 @@ import System.Random.SplitMix (mkSMGen, nextWord64)
 
 -- | So many submissions, of eight assignments in turn.
 corpus :: Int -> Corpus
-corpus n = corpusOf [newEntry name [javaSource (name <> ".java") (submission i)] | i <- [0 .. n - 1], let { name = named i }] []
+corpus n = corpusOf [newEntry name [javaSource (name <> ".java") text] | (name, text) <- submissions n] []
+
+-- | Names and texts.
+submissions :: Int -> [(ByteString, ByteString)]
+submissions n = [(named i, submission i) | i <- [0 .. n - 1]]
   where
     submission i = let seed = fromIntegral i * 7919 + 1 in mutate seed (someOperators seed) (assignment (i `mod` 8))
     named i = "s" <> Char8.pack [intToDigit (i `div` k `mod` 10) | k <- [1000, 100, 10, 1]]
+
+-- | Into a folder, for 'corpusAsked' of a process that shall read its input and not make it.
+writeCorpus :: FilePath -> Int -> IO ()
+writeCorpus folder n = mapM_ (\(name, text) -> B.writeFile (folder </> Char8.unpack name ++ ".java") text) (submissions n)
 
 -- | The first so many @.java@ files, by name, of the folder that the environment's @MARU_BENCH_CORPUS@
 -- names, if it names one; else 'corpus'. Fails where the folder has fewer.

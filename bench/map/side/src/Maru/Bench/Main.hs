@@ -20,6 +20,7 @@ import Foreign.C (CInt (..))
 import Maru (Chunking (..), Options (..), Report (..), Workers (..), backendFromName, defaultOptions)
 import Maru.Bench.AutoFit (fitJson, readCells)
 import Maru.Bench.Far (FarWork (..), farWorks)
+import Maru.Bench.Java (writeCorpus)
 import Maru.Bench.Mapper
 import Maru.Bench.Meter
 import Maru.Bench.Stm.Load
@@ -34,7 +35,7 @@ import System.Posix.Process (exitImmediately, forkProcess, getProcessStatus)
 
 main :: IO ()
 main = withCluster $ do
-  act <- execParser (info (hsubparser (mapCommand <> carryCommand <> farCommand <> forkCommand <> stmCommand <> fitCommand) <**> helper) (progDesc "One measurement for maru bench, as one line of JSON"))
+  act <- execParser (info (hsubparser (mapCommand <> carryCommand <> farCommand <> forkCommand <> stmCommand <> corpusCommand <> fitCommand) <**> helper) (progDesc "One measurement for maru bench, as one line of JSON"))
   line <- act
   Lazy.putStrLn (encode line)
 
@@ -162,6 +163,13 @@ stmCommand = command "stm" (info (run <$> structure <*> load) (progDesc "Operati
       if outcomeSound l outcome
         then pure (outcomeJson l outcome)
         else hPutStrLn stderr (structureName s ++ " lost or invented an element") >> exitWith (ExitFailure 70)
+
+-- Input ------------------------------------------------------------------------
+
+corpusCommand :: Mod CommandFields (IO Value)
+corpusCommand = command "corpus" (info (run <$> argument auto (metavar "SIZE") <*> strArgument (metavar "FOLDER")) (progDesc "Write the Java programs that 'map similar' compares, for MARU_BENCH_CORPUS"))
+  where
+    run n folder = object ["programs" .= (n :: Int)] <$ writeCorpus folder n
 
 -- The default back end's model ------------------------------------------------
 

@@ -9,6 +9,7 @@ module Maru.Control.Tune.Gc
     rtsFlags,
     variables,
     shown,
+    sizeOf,
 
     -- * What is counted
     Statistics,
@@ -24,7 +25,8 @@ module Maru.Control.Tune.Gc
   )
 where
 
-import Data.List (isPrefixOf, nub)
+import Data.Char (isDigit)
+import Data.List (isPrefixOf, nub, stripPrefix)
 import Data.Map.Strict (Map)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (mapMaybe)
@@ -93,6 +95,13 @@ shown :: Settings -> String
 shown settings = case map (\(axis, v) -> axis ++ "=" ++ v) (variables settings) ++ rtsFlags settings of
   [] -> "(as it is)"
   words' -> unwords words'
+
+-- | Bytes, of a flag that begins so: @-A16m@, @-H256m@.
+sizeOf :: String -> String -> Maybe Double
+sizeOf prefix flag = do
+  (digits, unit) <- span isDigit <$> stripPrefix prefix flag
+  n <- readMaybe digits
+  (n *) <$> lookup unit [("k", 1024), ("m", 1048576)]
 
 -- Counting ------------------------------------------------------------------------
 

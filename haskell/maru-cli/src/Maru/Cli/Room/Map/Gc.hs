@@ -12,12 +12,11 @@ where
 
 import Control.Monad (when)
 import Data.Aeson (Value, object, (.=))
-import Data.Char (isDigit)
 import Data.Either (fromRight)
 import Data.IORef
 import qualified Data.IntMap.Strict as IntMap
 import qualified Data.IntSet as IntSet
-import Data.List (intercalate, isPrefixOf, sortOn)
+import Data.List (intercalate, sortOn)
 import Data.List.NonEmpty (nonEmpty)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (fromMaybe, mapMaybe)
@@ -273,15 +272,4 @@ surface objective found
     cores c = case Map.findWithDefault "" "capabilities" c of
       "" -> "as it is"
       given -> maybe given (`plural` "core") (readMaybe (drop 2 given))
-    byArea = [Series name (sortOn pointX (mapMaybe (\(c, s) -> (`point` s) <$> (Map.lookup "allocation" c >>= mebibytes)) mine)) | (name, mine) <- Map.toList (Map.fromListWith (flip (++)) [(cores c, [(c, s)]) | (c, s) <- areas])]
-
--- | Of @-A16m@.
-mebibytes :: String -> Maybe Double
-mebibytes area
-  | "-A" `isPrefixOf` area,
-    (digits, unit) <- span isDigit (drop 2 area),
-    Just n <- readMaybe digits = case unit of
-    "m" -> Just n
-    "k" -> Just (n / 1024)
-    _ -> Nothing
-  | otherwise = Nothing
+    byArea = [Series name (sortOn pointX (mapMaybe (\(c, s) -> (`point` s) <$> (Map.lookup "allocation" c >>= fmap (/ 1048576) . sizeOf "-A")) mine)) | (name, mine) <- Map.toList (Map.fromListWith (flip (++)) [(cores c, [(c, s)]) | (c, s) <- areas])]

@@ -12,6 +12,7 @@ import Maru.Cli.Checks
 import Maru.Cli.Output
 import Maru.Cli.Readers
 import Maru.Cli.Room
+import Maru.Cli.Room.Map.CollectorSim (collectorFigures)
 import Maru.Control.Plot
 import Maru.Control.Sim.Map
 import Maru.Control.Sim.Map.Hosts
@@ -41,6 +42,8 @@ data Action
     OnHosts !Hosts ![Int] !Int
   | -- | What a law that was fitted to few cores says of more.
     Study
+  | -- | One heap and its collector.
+    Collecting
 
 options :: Parser Options
 options =
@@ -55,7 +58,7 @@ options =
     <*> micro "dispatch" (modelDispatch d) "A worker's own cost for a chunk"
     <*> micro "collect" (modelCollect d) "The caller's cost for a result"
     <*> count "seed" "N" (modelSeed d) "Of the items' costs"
-    <*> (flag' Study (long "study" <> help "Laws fitted to few cores, held to more; the seed's points at 72 cores") <|> onHosts <|> pure Workers)
+    <*> (flag' Study (long "study" <> help "Laws fitted to few cores, held to more; the seed's points at 72 cores") <|> flag' Collecting (long "collector" <> help "Threads of one heap, its collector, and the seed's study of its flags") <|> onHosts <|> pure Workers)
   where
     d = defaultModel
     build n ws chunks dist item start claim dispatch collect seed what =
@@ -127,6 +130,7 @@ begin o = case optionAction o of
   Workers -> simulation o
   OnHosts h counts each -> Right (hosts h counts each)
   Study -> Right study
+  Collecting -> Right collectorFigures
 
 -- | What was fitted, beside what it was held to.
 study :: Figures
