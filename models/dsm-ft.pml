@@ -10,7 +10,8 @@
  * come: they are dropped.
  *
  * A node may also wait in a request, and rests then without parking.  A node that goes on has the
- * core's part of its image at once, and the program's part (`step`) a moment later.
+ * core's part of its image at once, and the program's part (`step`) a moment later.  One that was
+ * parked may go on late, when the next checkpoint is wanted.
  *
  * verify: pass
  * verify: fail -DCOMMIT_EARLY
@@ -19,6 +20,7 @@
  * verify: fail -DONE_PLACE
  * verify: fail -DSHOWN_AT_ONCE
  * verify: fail -DNOT_PARKED
+ * verify: fail -DPARKED_BEFORE
  * verify: fail -DRESTS_BEFORE_RESUMED
  */
 #define NODES 2
@@ -37,7 +39,8 @@ typedef node_t {
   byte step; /* done: so many messages were sent */
   byte sum;  /* received */
   byte sent, received, done;
-  bit rests, parked, answered;
+  byte parked; /* for that checkpoint, until it goes on; 0: for none */
+  bit rests, answered;
   bit waits, resumed
 };
 
@@ -103,18 +106,22 @@ proctype computer(byte me) {
      }
   :: atomic { epoch == mine && !starting && wanted != over && !node[me].parked && !node[me].waits && node[me].resumed ->
 #ifndef NOT_PARKED /* mutant: the program goes on while it is asked */
-       node[me].parked = 1
+       node[me].parked = wanted
 #else
        skip
 #endif
      }
-  :: atomic { epoch == mine && !starting && node[me].parked && wanted == over -> node[me].parked = 0 }
+  /* Late, perhaps: another may be wanted. */
+  :: atomic { epoch == mine && !starting && node[me].parked && node[me].parked <= over -> node[me].parked = 0 }
   /* A wave's answer. */
   :: atomic { epoch == mine && !starting && wanted != over && cut != wanted && !node[me].answered ->
 #ifdef RESTS_BEFORE_RESUMED /* mutant: a core that waits is enough */
-       node[me].rests = node[me].parked || node[me].waits;
+       node[me].rests = node[me].parked == wanted || node[me].waits;
 #else
-       node[me].rests = node[me].parked || (node[me].waits && node[me].resumed);
+       node[me].rests = node[me].parked == wanted || (node[me].waits && node[me].resumed);
+#endif
+#ifdef PARKED_BEFORE /* mutant: who stands for the one before is taken for parked */
+       node[me].rests = node[me].rests || node[me].parked;
 #endif
 #ifdef NOT_PARKED
        node[me].rests = 1;

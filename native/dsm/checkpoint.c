@@ -227,10 +227,10 @@ static void take(struct mr_checkpoints *all, uint32_t number) {
   atomic_store_explicit(&line->done, number, memory_order_release);
 }
 
-static void answer(struct mr_checkpoints *all, uint32_t wave) {
+static void answer(struct mr_checkpoints *all, uint32_t wanted, uint32_t wave) {
   struct mr_checkpoint_line *line = all->line;
   uint64_t sent = 0, received = 0;
-  bool rests = all->calls.rests(&sent, &received);
+  bool rests = all->calls.rests(wanted, &sent, &received);
   /* Relaxed: the wave's number says that they are there. */
   atomic_store_explicit(&line->rests, rests, memory_order_relaxed);
   atomic_store_explicit(&line->sent, sent, memory_order_relaxed);
@@ -259,7 +259,8 @@ static void settle(struct mr_checkpoints *all) {
 
 static void look(struct mr_checkpoints *all) {
   struct mr_checkpoint_page *page = all->page;
-  uint32_t over = load(&page->over), wanted = load(&page->wanted), wave = load(&page->wave);
+  /* In this order: a wave asks about what was wanted before it. */
+  uint32_t wave = load(&page->wave), over = load(&page->over), wanted = load(&page->wanted);
   if (all->taken != 0 && (over == all->taken || wanted != all->taken))
     settle(all);
   if (wanted == over)
@@ -270,7 +271,7 @@ static void look(struct mr_checkpoints *all) {
     if (load(&all->line->done) != wanted)
       take(all, wanted);
   } else if (wave != load(&all->line->wave)) {
-    answer(all, wave);
+    answer(all, wanted, wave);
   }
 }
 
@@ -307,8 +308,9 @@ void mr_checkpoints_end(struct mr_checkpoints *all) {
   all->runs = false;
 }
 
-bool mr_checkpoints_wanted(const struct mr_checkpoints *all) {
-  return load(&all->page->wanted) != load(&all->page->over);
+uint32_t mr_checkpoints_wanted(const struct mr_checkpoints *all) {
+  uint32_t over = load(&all->page->over), wanted = load(&all->page->wanted);
+  return wanted != over ? wanted : 0;
 }
 
 void mr_checkpoints_leave(struct mr_checkpoints *all) { all->left = maru_now_ns(); }
@@ -320,10 +322,10 @@ void mr_checkpoints_come(struct mr_checkpoints *all) {
     atomic_store_explicit(&all->line->stretch_ns, stretch, memory_order_relaxed);
 }
 
-void mr_checkpoints_await(struct mr_checkpoints *all) {
-  while (mr_checkpoints_wanted(all)) {
+void mr_checkpoints_await(struct mr_checkpoints *all, uint32_t number) {
+  while (mr_checkpoints_wanted(all) == number) {
     uint32_t heard = load(&all->page->bell);
-    if (mr_checkpoints_wanted(all))
+    if (mr_checkpoints_wanted(all) == number)
       await_bell(all->page, heard);
   }
 }

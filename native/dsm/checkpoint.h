@@ -4,11 +4,13 @@
  * MARU_DSM_CHECKPOINTS. Where that is not set none of this costs anything.
  *
  * A checkpoint has a number.  The launcher *wants* it.  Each node's program stops at its next
- * operation, when what it wrote is home; or it waits already.  In waves each node says whether its
- * core rests, and how many messages it has sent and received (save.h). When two waves say the same,
- * and as many were received as sent, that is the cut. Then each node writes its *image* to files
- * that the launcher holds. When all have written, the launcher commits by one word, and all go on.
- * It may give up at any time before, and all go on as well.
+ * operation, when what it wrote is home; or it waits already.  One that still stands for the
+ * checkpoint before has to go on first, to its next operation: so each lets the job make progress,
+ * however often they come.  In waves each node says whether its core rests, and how many messages
+ * it has sent and received (save.h). When two waves say the same, and as many were received as
+ * sent, that is the cut. Then each node writes its *image* to files that the launcher holds. When
+ * all have written, the launcher commits by one word, and all go on.  It may give up at any time
+ * before, and all go on as well.
  *
  * A node's image is its core (save.h) and, behind it, what the program's own part is: ranges of
  * memory at the same addresses (parmacs/image.h).  Their pages are in a file of slots, which all
@@ -80,8 +82,9 @@ struct mr_store;
 
 /* What the node does for it, by a thread of its own. */
 struct mr_checkpoint_calls {
-  /* Whether the core rests and the program is stopped or waits; counts of messages. */
-  bool (*rests)(uint64_t *sent, uint64_t *received);
+  /* Whether the core rests and the program is stopped for that checkpoint, or waits; counts of
+   * messages. */
+  bool (*rests)(uint32_t number, uint64_t *sent, uint64_t *received);
   /* One is wanted: how many pages this node's will have, at least.  False: it takes none yet. */
   bool (*expect)(size_t *pages);
   /* Writes this node's image, and its pages to the store; negative errno, then `why` says it. */
@@ -106,13 +109,14 @@ int mr_checkpoints_start(struct mr_checkpoints *all, const struct mr_checkpoint_
 /* No checkpoint is taken from here on; returns when none is being taken. */
 void mr_checkpoints_end(struct mr_checkpoints *all);
 
-/* Whether one is wanted: the program is to stop.  A load. */
-bool mr_checkpoints_wanted(const struct mr_checkpoints *all);
+/* The one that is wanted, for which the program is to stop; 0: none.  Two loads. */
+uint32_t mr_checkpoints_wanted(const struct mr_checkpoints *all);
 /* The program's thread leaves the runtime; comes to it again, which may take a checkpoint there. */
 void mr_checkpoints_leave(struct mr_checkpoints *all);
 void mr_checkpoints_come(struct mr_checkpoints *all);
-/* Until it is over. */
-void mr_checkpoints_await(struct mr_checkpoints *all);
+/* Until that one is over.  Another may be wanted by then: the program goes on all the same, to its
+ * next operation.  Else one that gets its processor late would stand still for ever. */
+void mr_checkpoints_await(struct mr_checkpoints *all, uint32_t number);
 
 /* For the launcher as well: changes the bell. */
 static inline void mr_checkpoint_ring(struct mr_checkpoint_page *page) {

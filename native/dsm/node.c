@@ -75,7 +75,7 @@ static struct {
   struct mr_races *races; /* the same */
   unsigned races_said;
   struct mr_checkpoints *checkpoints; /* NULL: nobody asked for any */
-  bool parked;                        /* the program's thread stands still for one */
+  uint32_t parked;                    /* the program's thread stands still for that one; 0: none */
   const struct mr_part *part;         /* the program's part of them; NULL: there is none */
   /* Where a request was begun that an image is taken in; how a process goes on from there. */
   ucontext_t here;
@@ -211,20 +211,20 @@ static void ready(void) {
     mr_node_die(STATUS_USAGE, "a child process cannot use the node's shared memory");
 }
 
-/* What it wrote is home, then it stands still until the checkpoint is over.  Under the lock it
- * looks once more: else the next checkpoint might take it for parked still. */
-static void park(void) {
+static void stand(uint32_t number) {
+  pthread_mutex_lock(&node.lock);
+  node.parked = number;
+  pthread_mutex_unlock(&node.lock);
+}
+
+/* What it wrote is home, then it stands still until that checkpoint is over. The next one does not
+ * take it for parked (rests). */
+static void park(uint32_t number) {
   node_begin();
   await(mr_core_sync(node.core, MR_FETCH_ADD, MR_FENCE, 0), MR_STAND_LOCKS);
-  pthread_mutex_lock(&node.lock);
-  node.parked = true;
-  while (mr_checkpoints_wanted(node.checkpoints)) {
-    pthread_mutex_unlock(&node.lock);
-    mr_checkpoints_await(node.checkpoints);
-    pthread_mutex_lock(&node.lock);
-  }
-  node.parked = false;
-  pthread_mutex_unlock(&node.lock);
+  stand(number);
+  mr_checkpoints_await(node.checkpoints, number);
+  stand(0);
 }
 
 /* At the begin of a request, where checkpoints are asked for.  Whether this process waits on in one
@@ -249,8 +249,9 @@ static bool goes_on(void) {
       fflush(stdout);
     if (node.part->reads_ahead() && lseek(STDIN_FILENO, 0, SEEK_CUR) >= 0)
       fflush(stdin); /* the file is where the program is then */
-    if (mr_checkpoints_wanted(node.checkpoints))
-      park();
+    uint32_t wanted = mr_checkpoints_wanted(node.checkpoints);
+    if (wanted != 0)
+      park(wanted);
   }
   return waits;
 }
@@ -554,9 +555,9 @@ static void map_memory(const struct mr_globals *globals) {
 /* ---- checkpoints ------------------------------------------------------------------------- */
 
 /* A core that was loaded may wait before the program's memory is back: no image has it then. */
-static bool rests(uint64_t *sent, uint64_t *received) {
+static bool rests(uint32_t number, uint64_t *sent, uint64_t *received) {
   pthread_mutex_lock(&node.lock);
-  bool still = node.parked || (mr_core_waits(node.core) && !node.done && !node.restoring);
+  bool still = node.parked == number || (mr_core_waits(node.core) && !node.done && !node.restoring);
   bool all = still && mr_core_rests(node.core);
   mr_core_traffic(node.core, sent, received);
   pthread_mutex_unlock(&node.lock);
@@ -610,7 +611,7 @@ static int write_image(int file, struct mr_store *store, struct mr_checkpoint_he
   head->own = to.at;
   if (rc == 0)
     rc = node.part->write(file, store, head, node.captures ? &node.here : NULL,
-                          node.parked ? PARKED : WAITING, why, size);
+                          node.parked != 0 ? PARKED : WAITING, why, size);
   pthread_mutex_unlock(&node.lock);
   return rc;
 }

@@ -136,20 +136,23 @@ static uint32_t next_number(const struct keep *keep) {
   return keep->committed != 0 && (next - keep->committed) % 2 == 0 ? next + 1 : next;
 }
 
+/* The next one leaves the program as much time as this one took: where others have the processors
+ * it would stand still all the time else. */
 static void let_go(struct keep *keep) {
+  int64_t now = mr_launch_now(), took = now - keep->asked;
   store(&keep->page->over, keep->number);
   mr_checkpoint_ring(keep->page);
   keep->state = KEEP_IDLE;
-  keep->due = mr_launch_now() + keep->every_ms;
+  keep->due = now + (took > keep->every_ms ? took : keep->every_ms);
 }
 
 static void begin(struct keep *keep) {
   keep->number = next_number(keep);
-  keep->begun = mr_launch_now();
+  keep->asked = keep->begun = mr_launch_now();
   keep->alike = keep->named = false;
   keep->state = KEEP_GATHERS;
-  store(&keep->page->wave, load(&keep->page->wave) + 1);
   store(&keep->page->wanted, keep->number);
+  store(&keep->page->wave, load(&keep->page->wave) + 1);
   mr_checkpoint_ring(keep->page);
 }
 

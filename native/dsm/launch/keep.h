@@ -37,10 +37,11 @@ struct keep {
   int page_fd;
   int64_t every_ms;
   enum { KEEP_IDLE, KEEP_GATHERS, KEEP_WRITES } state;
-  uint32_t number, committed;           /* the last that was wanted; the last that is whole */
-  int64_t due, begun, taken;            /* ms: the next; this one; the last whole one's cut */
-  int64_t look_at;                      /* ms: not at this one before */
-  bool alike;                           /* the last wave said what a cut says */
+  uint32_t number, committed; /* the last that was wanted; the last that is whole */
+  int64_t due, taken;         /* ms: the next; the last whole one's cut */
+  int64_t asked, begun;       /* ms: this one was wanted; its gathering or writing began */
+  int64_t look_at;            /* ms: not at this one before */
+  bool alike;                 /* the last wave said what a cut says */
   uint64_t traffic[MR_LAUNCH_NODES][2]; /* sent and received, then */
   bool named;                           /* a node that does not come, of this one */
   bool ended;                           /* the program ends: there will be no more */

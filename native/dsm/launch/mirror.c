@@ -341,9 +341,9 @@ static void obey_words(struct mr_checkpoint_page *page, const char *body) {
   page->epoch = words.epoch;
   page->restore = words.restore;
   store(&page->committed, words.committed);
-  store(&page->wave, words.wave);
   store(&page->cut, words.cut);
   store(&page->wanted, words.wanted);
+  store(&page->wave, words.wave);
   store(&page->over, words.over);
   mr_checkpoint_ring(page);
 }

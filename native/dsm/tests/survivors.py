@@ -48,6 +48,23 @@ EPOCH, WANTED, CUT, OVER = 2, 5, 7, 9
 LINES, LINE, STARTED = 40, 240, 12
 
 
+def slowness():
+    script = pathlib.Path(__file__).resolve().parents[3] / "scripts/slowness.sh"
+    return int(subprocess.run(["bash", "-c", f". '{script}'; slowness"], capture_output=True, check=True).stdout)
+
+
+def state_of(pid):
+    """A process's threads: what they wait for, and their ticks of processor time."""
+    found = []
+    for task in pathlib.Path(f"/proc/{pid}/task").glob("*"):
+        try:
+            fields = (task / "stat").read_text().rsplit(")", 1)[1].split()
+            found.append(f"{fields[0]} {(task / 'wchan').read_text()} {int(fields[11]) + int(fields[12])}")
+        except OSError:
+            pass
+    return f"{pid}: " + ", ".join(found)
+
+
 class Over(Exception):
     """The job has ended."""
 
@@ -116,15 +133,21 @@ class Job:
             except ProcessLookupError:
                 pass
 
+    def stand(self):
+        """What it hangs at, as far as can be seen."""
+        words = "" if self.page is None else f"epoch {self.look(EPOCH)}, checkpoint {self.look(WANTED)} wanted, {self.look(CUT)} written, {self.look(OVER)} over"
+        return words + "".join(f"; {state_of(pid)}" for pid in [self.process.pid, *self.nodes()])
+
     def end(self):
-        """The status and what it said; None where it hangs."""
+        """The status and what it said; None where it hangs, and where."""
+        limit = LIMIT_S * slowness()
         try:
-            said = self.process.communicate(timeout=LIMIT_S)[1].decode(errors="replace")
+            said = self.process.communicate(timeout=limit)[1].decode(errors="replace")
             return self.process.returncode, said
         except subprocess.TimeoutExpired:
+            stand = self.stand()
             self.process.kill()
-            self.process.communicate()
-            return None, ""
+            return None, f"not ended after {limit} s, load {os.getloadavg()[0]:.0f}, {stand}, said: " + self.process.communicate()[1].decode(errors="replace")[-400:]
 
     def left(self):
         until = time.monotonic() + LIMIT_S
@@ -217,10 +240,10 @@ class Case:
                 status, said = job.end()
                 left += job.left()
             printed = self.printed(out)
-        if left:
+        if left and status is not None:
             return met, f"{left} processes left", name
         if status is None:
-            return met, f"hangs: not ended after {LIMIT_S} s", name
+            return met, f"hangs: {said}", name
         if status != 0:
             return met, f"status {status}, said: {said[-400:]!r}", name
         # A launcher that was killed may have shown lines of a checkpoint that the folder does not have.
