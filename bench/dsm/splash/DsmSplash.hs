@@ -1,7 +1,7 @@
 {-# LANGUAGE OverloadedStrings #-}
 
 -- | Six programs of SPLASH-3, each compiled from the same unchanged source with its own threads and
--- as nodes: what shared memory costs a program that is alone, and what is left of its speed-up.
+-- as nodes. What does shared memory cost a program that is alone? What is left of its speed-up?
 --
 -- The sources are not maru's. @MARU_SPLASH@ names the folder that holds them.
 module DsmSplash
@@ -33,8 +33,9 @@ import System.FilePath (takeDirectory, (</>))
 import System.Posix.Temp (mkdtemp)
 import System.Process
 
--- | A program, its folder, its command on so many threads or nodes (seconds on one), and our bars: most
--- times a thread's time that one node takes, least share of the threads' speed-up that nodes have.
+-- | A program: its folder, and its command on so many threads or nodes, which takes seconds on one. Our
+-- bars: how many times a thread's time one node takes at most, and what share of the threads' speed-up
+-- nodes have at least.
 data Program = Program
   { programName :: !String,
     programFolder :: !FilePath,
