@@ -120,7 +120,7 @@ proctype computer(byte me) {
 #else
        node[me].rests = node[me].parked == wanted || (node[me].waits && node[me].resumed);
 #endif
-#ifdef PARKED_BEFORE /* mutant: who stands for the one before is taken for parked */
+#ifdef PARKED_BEFORE /* mutant: a node that stands for the one before is taken for parked */
        node[me].rests = node[me].rests || node[me].parked;
 #endif
 #ifdef NOT_PARKED

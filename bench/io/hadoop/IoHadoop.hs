@@ -112,7 +112,7 @@ nameNode = "org.apache.hadoop.hdfs.server.namenode.NameNode"
 dataNodes :: Int
 dataNodes = 3
 
--- | The settings of a file system of this folder's, by the name node's port. Each data node has a block.
+-- | The settings of a file system of this folder's, by the name node's port. The words have three blocks.
 hdfs :: FilePath -> Int -> Site
 hdfs folder port =
   [ ("fs.defaultFS", "hdfs://127.0.0.1:" ++ show port),

@@ -24,7 +24,7 @@ static socklen_t name_socket(struct sockaddr_un *name, int64_t launcher) {
   return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 }
 
-/* Who is at the other end; false: the kernel does not say. */
+/* The process at the other end; false: the kernel does not say. */
 static bool meet_peer(int fd, struct ucred *who) {
   socklen_t size = sizeof *who;
   return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, who, &size) == 0;
