@@ -100,6 +100,8 @@ void boost_act_on(struct daemon *self, struct boost_board *one, int64_t now_ns);
 /* By SCHED_FIFO; without the right this process stays an ordinary one, late when the CPU is
  * taken. */
 int boost_stand(int priority);
+/* Nobody is raised any more: this process's way out costs nobody a CPU. */
+void boost_step_down(void);
 /* The worker's life; its exit status.  `requests` are blocked at first. */
 int boost_work(struct daemon *self, pid_t rescuer, const sigset_t *requests);
 /* Passes requests to end on, and ends a worker that hangs; the worker's status. */

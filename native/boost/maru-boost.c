@@ -114,6 +114,7 @@ int main(int argc, char **argv) {
     _exit(boost_work(&self, parent, &requests));
   int status = boost_rescuer(&self, worker, &signals);
   int end = WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : boost_after_death(&self);
+  boost_step_down();
   free_boards(&self);
   return end;
 }

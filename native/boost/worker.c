@@ -146,6 +146,11 @@ int boost_stand(int priority) {
   return mr_sched_set(0, &own);
 }
 
+void boost_step_down(void) {
+  static const struct mr_sched ordinary = {.policy = SCHED_OTHER};
+  (void)mr_sched_set(0, &ordinary);
+}
+
 /* A descriptor for each thread that is looked after. */
 static void raise_limit(void) {
   struct rlimit files;

@@ -121,6 +121,18 @@ static inline int end_daemon(struct daemon *d, char *report, size_t size) {
   return status;
 }
 
+static inline void give_way(void) {
+  CHECK_EQUAL(mr_sched_set(0, &(struct mr_sched){.policy = SCHED_OTHER}), 0);
+}
+
+/* From here to its end the test is above whatever is raised.  Not at its exit: there a sanitizer
+ * waits in a loop for a thread of its own, which is an ordinary one. */
+static inline void outrank(void) {
+  struct mr_sched above = {.policy = SCHED_FIFO, .priority = 95, .on_fork = 1};
+  CHECK_EQUAL(mr_sched_set(0, &above), 0);
+  CHECK_EQUAL(atexit(give_way), 0);
+}
+
 static inline void need_root(void) {
   struct mr_sched fifo = {.policy = SCHED_FIFO, .priority = 1}, own;
   CHECK_EQUAL(mr_sched_get(0, &own), 0);

@@ -91,6 +91,7 @@ static void charged(enum crowd_kind kind) {
   CHECK_EQUAL(setrlimit(RLIMIT_NOFILE, &files), 0);
   pid_t crowd = start(hold_many, &d);
   CHECK_EQUAL(setrlimit(RLIMIT_NOFILE, &before), 0);
+  CHECK_EQUAL(close(ready[1]), 0); /* none of the crowd left: the end of the file */
   CHECK_EQUAL(read(ready[0], &byte, 1), 1);
   if (kind == OWN_NAMESPACE) /* as newuidmap does it for everybody */
     write_text(crowd, "uid_map", "0 100000 1000");
@@ -113,7 +114,6 @@ static void charged(enum crowd_kind kind) {
   close(told[0]);
   close(told[1]);
   close(ready[0]);
-  close(ready[1]);
 }
 
 /* A run of another user's that comes after the crowd is found. */

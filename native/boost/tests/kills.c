@@ -142,9 +142,7 @@ int main(int argc, char **argv) {
   need_root();
   uint64_t kills = setting("MARU_TEST_KILLS", 16);
   uint64_t seed = setting("MARU_TEST_SEED", 88172645463325252);
-  struct mr_sched above = {.policy = SCHED_FIFO, .priority = 95, .on_fork = 1};
-  /* We outrank whatever is raised. */
-  CHECK_EQUAL(mr_sched_set(0, &above), 0);
+  outrank();
   shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   CHECK(shared != MAP_FAILED);
   CHECK_EQUAL(maru_board_create(&board, 1 << 20), 0);
