@@ -470,6 +470,28 @@ static int set_up(struct mr_area *area, void *address) {
   return rc < 0 ? rc : enter(area);
 }
 
+int mr_area_create_lone(struct mr_area **area, void *address, uint32_t pages) {
+  if (pages == 0 || pages > MR_PAGES_MAX || sysconf(_SC_PAGESIZE) != MR_PAGE)
+    return -EINVAL;
+  struct mr_area *a = calloc(1, sizeof *a);
+  if (a == NULL)
+    return -ENOMEM;
+  *a = (struct mr_area){
+      .owner = getpid(), .pages = pages, .window_first = pages, .fd = -1, .uffd = -1};
+  int place = address != NULL ? MAP_FIXED_NOREPLACE : 0;
+  void *at = mmap(address, bytes_of(a), PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | place, -1, 0);
+  int rc = at == MAP_FAILED ? -errno : address != NULL && at != address ? -EEXIST : 0;
+  a->program = a->runtime = at == MAP_FAILED ? NULL : at;
+  if (rc < 0) {
+    mr_area_destroy(a);
+    return rc;
+  }
+  madvise(a->program, bytes_of(a), MADV_DONTFORK);
+  *area = a;
+  return 0;
+}
+
 int mr_area_create(struct mr_area **area, enum mr_access_way way, void *address, uint32_t pages,
                    mr_fault *fault, void *context) {
   if (pages == 0 || pages > MR_PAGES_MAX || way >= MR_ACCESS_WAYS ||
@@ -499,7 +521,7 @@ void mr_area_destroy(struct mr_area *area) {
   leave(area);
   if (area->program != NULL)
     munmap(area->program, bytes_of(area));
-  if (area->runtime != NULL)
+  if (area->runtime != NULL && area->runtime != area->program)
     munmap(area->runtime, bytes_of(area));
   if (area->window != NULL)
     mprotect(area->window, window_bytes(area), PROT_READ | PROT_WRITE);

@@ -61,6 +61,10 @@ int mr_access_probe(enum mr_access_way way);
  * than MR_AREAS_MAX areas; as mr_access_probe. */
 int mr_area_create(struct mr_area **area, enum mr_access_way way, void *address, uint32_t pages,
                    mr_fault *fault, void *context);
+/* Memory of this process alone: no memfd, both views are one, nothing is watched and all is
+ * allowed. Its pages cost what those of malloc cost, huge pages where the system gives such. It
+ * has no window. -EEXIST, -ENOMEM, -EINVAL as above. */
+int mr_area_create_lone(struct mr_area **area, void *address, uint32_t pages);
 /* No thread may access it any more. */
 void mr_area_destroy(struct mr_area *area);
 
@@ -72,7 +76,7 @@ int mr_area_window(struct mr_area *area, void *address, uint32_t first);
 
 uint8_t *mr_area_program(const struct mr_area *area);
 uint8_t *mr_area_runtime(const struct mr_area *area);
-/* Of the memfd; the area's. */
+/* Of the memfd; the area's. -1: a lone one. */
 int mr_area_descriptor(const struct mr_area *area);
 
 /* From now on the program may do that much with `count` pages.  What it may no

@@ -64,6 +64,7 @@ static struct {
   pid_t owner;
   uint16_t nodes, me, up;  /* up: peers that have not left */
   bool leaving, unwatched; /* unwatched: the program says what it accesses */
+  bool lone;               /* nobody has to know what it accesses */
   struct mr_membership job;
   size_t used, size; /* bytes of shared memory to be given out */
   uint32_t pages;    /* with those of globals */
@@ -363,6 +364,8 @@ static uint32_t page_seen(enum mr_place place, uintptr_t at) {
 static int64_t bring(uint64_t first, uint64_t many, uint64_t write) {
   uint32_t page = (uint32_t)first, count = (uint32_t)many;
   ready();
+  if (node.lone)
+    return 0;
   mr_heat_waits(node.heat);
   node_begin();
   for (uint32_t each = page; each < page + count; each++)
@@ -529,21 +532,35 @@ static void map_twins(size_t size) {
   node.twins = at;
 }
 
-/* `globals`, where there are any, come after what can be allocated. */
+/* By other nodes, or for a checkpoint or a report. Who says how accesses are to be seen has them
+ * seen. */
+static bool is_watched(void) {
+  return node.nodes > 1 || node.checkpoints != NULL || mr_settings_races() ||
+         getenv("MARU_DSM_REPORT") != NULL || getenv("MARU_DSM_ACCESS") != NULL;
+}
+
+static int create_area(uint32_t pages) {
+  node.unwatched = node.unwatched && getenv("MARU_DSM_ACCESS") == NULL;
+  node.lone = !is_watched();
+  if (node.lone)
+    return mr_area_create_lone(&node.area, MR_ADDRESS, pages);
+  enum mr_access_way way = node.unwatched ? MR_BY_MPROTECT : mr_settings_way(node.me);
+  return mr_area_create(&node.area, way, MR_ADDRESS, pages, node.unwatched ? NULL : on_fault, NULL);
+}
+
+/* `globals`, where there are any, come after what can be allocated; a lone node's stay what they
+ * are. */
 static void map_memory(const struct mr_globals *globals) {
   size_t whole = node.size + (globals != NULL ? globals->size : 0);
   uint32_t pages = (uint32_t)(whole / MR_PAGE);
-  node.unwatched = node.unwatched && getenv("MARU_DSM_ACCESS") == NULL;
-  enum mr_access_way way = node.unwatched ? MR_BY_MPROTECT : mr_settings_way(node.me);
-  int rc =
-      mr_area_create(&node.area, way, MR_ADDRESS, pages, node.unwatched ? NULL : on_fault, NULL);
+  int rc = create_area(pages);
   if (rc < 0)
     mr_node_die(STATUS_UNAVAILABLE, "cannot map %zu MiB of shared memory at %p: %s%s",
                 node.size >> 20, (void *)MR_ADDRESS, strerror(-rc),
                 rc == -EEXIST   ? " (something else of this process lies there)"
                 : rc == -ENOMEM ? "; set MARU_DSM_MIB to less"
                                 : "");
-  if (globals != NULL)
+  if (globals != NULL && !node.lone)
     rc = mr_area_window(node.area, globals->address, (uint32_t)(node.size / MR_PAGE));
   if (rc < 0)
     mr_node_die(STATUS_UNAVAILABLE, "cannot share %zu bytes of globals at %p: %s", globals->size,

@@ -248,9 +248,29 @@ static void many_areas(enum mr_access_way way) {
     mr_area_destroy(areas[i]);
 }
 
+/* Nothing of it faults: there is nobody to see it. */
+static void lone(void) {
+  struct mr_area *area, *other;
+  CHECK_EQUAL(mr_area_create_lone(&area, NULL, PAGES), 0);
+  uint8_t *memory = mr_area_program(area);
+  CHECK(mr_area_runtime(area) == memory && mr_area_descriptor(area) < 0);
+  CHECK_EQUAL(mr_area_allow(area, 0, PAGES, MR_NONE), 0);
+  for (size_t i = 0; i < PAGES; i++) {
+    CHECK_EQUAL(memory[i * MR_PAGE], 0);
+    memory[i * MR_PAGE] = 1;
+  }
+  CHECK_EQUAL(mr_area_create_lone(&other, memory, PAGES), -EEXIST);
+  mr_area_destroy(area);
+  CHECK_EQUAL(mr_area_create_lone(&area, memory, PAGES), 0);
+  CHECK(mr_area_program(area) == memory && memory[0] == 0);
+  mr_area_destroy(area);
+  CHECK_EQUAL(mr_area_create_lone(&area, NULL, 0), -EINVAL);
+}
+
 int main(void) {
   uint64_t rounds = ROUNDS * setting("MARU_TEST_SCALE", 1);
   bool any = false;
+  lone();
   for (int i = 0; i < MR_ACCESS_WAYS; i++) {
     enum mr_access_way way = (enum mr_access_way)i;
     int rc = mr_access_probe(way);

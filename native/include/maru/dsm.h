@@ -35,7 +35,8 @@ void maru_dsm_init(void);
 /* The same for a program that says before each access what it will access, by
  * maru_dsm_read_range and maru_dsm_write_range.  The library does not watch accesses, and uses no
  * signal.  What the program does not say it reads as it was at some time, and loses where it
- * writes.  MARU_DSM_ACCESS (userfaultfd, mprotect) watches all the same. */
+ * writes.  MARU_DSM_ACCESS (userfaultfd, mprotect) watches all the same.  Nor does the library
+ * watch the only node of a job, unless that is set, or a report or checkpoints are wanted. */
 void maru_dsm_init_unwatched(void);
 /* Waits for all nodes, then leaves.  All nodes call it. */
 void maru_dsm_exit(void);
