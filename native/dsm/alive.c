@@ -34,7 +34,7 @@ bool mr_alive_judge(struct mr_alive *alive, const struct mr_signs *signs, int64_
     alive->since = 0;
   else if (alive->since == 0)
     alive->since = now;
-  return alive->since != 0 && now - alive->since >= MR_LOST_MS * MS;
+  return alive->since != 0 && now - alive->since >= MR_SILENT_MS * MS;
 }
 
 bool mr_alive_lost(struct mr_alive *alive, int fd, int64_t now) {

@@ -2,9 +2,11 @@
  *
  * A process that is stopped is not dead. Its kernel acknowledges what comes, keep-alives and probes
  * of a closed window included, for as long as it is stopped. The kernel of a dead host answers
- * nothing.  So a connection is lost when its host leaves something unanswered for MR_LOST_MS. Where
- * nothing is on the way the kernel asks (keep-alives) and breaks the connection itself.  Where
- * something is, it would go on asking for a quarter of an hour; then this file looks.
+ * nothing.  So a connection is lost when its host leaves something unanswered. Where nothing is on
+ * the way the kernel asks (keep-alives) and breaks the connection itself.  Where something is, it
+ * would go on asking for a quarter of an hour; then this file looks. It waits for MR_SILENT_MS from
+ * the look that finds something repeated: the first repeat comes 200 to 500 ms after the silence
+ * began, and looks are 250 ms apart. Together that is MR_LOST_MS.
  * (TCP_USER_TIMEOUT does not serve: it counts the time of a closed window, too.)
  *
  * A kernel asks at a closed window ever more seldom, at last every two minutes.  So the death of a
@@ -15,6 +17,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#define MR_SILENT_MS 2000
 
 struct mr_alive {
   int64_t since;    /* when it was first seen that something is unanswered; 0: nothing is */
@@ -31,7 +35,7 @@ struct mr_signs {
 
 /* Has the kernel ask where nothing is on the way. */
 void mr_alive_tune(int fd);
-/* To be asked every second or more often; `now`: maru_now_ns. */
+/* To be asked every 250 ms; more seldom, and it finds out later.  `now`: maru_now_ns. */
 bool mr_alive_lost(struct mr_alive *alive, int fd, int64_t now);
 /* The same of these signs. */
 bool mr_alive_judge(struct mr_alive *alive, const struct mr_signs *signs, int64_t now);

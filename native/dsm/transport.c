@@ -30,7 +30,7 @@
 #define EVENTS 16
 #define SECOND INT64_C(1000000000)
 /* From one look at what is unanswered, or at who is silent, to the next. */
-#define LOOK_NS (SECOND / 2)
+#define LOOK_NS (SECOND / 4)
 #define LOOKS 4 /* at least, until somebody is silent for too long */
 /* To so few it is as quick to ask each connection as to ask which have something. */
 #define FEW 2u

@@ -8,8 +8,8 @@
  * on for that. Messages arrive in order, once each, until the peer says farewell, behind all of
  * them, or is lost.  Not encrypted: the network is trusted with the data.
  *
- * A peer that dies is noticed at once, one whose host or cable is gone after MR_LOST_MS or a little
- * more (alive.h).  One that is stopped is waited for, without end or for as long as the job says.
+ * A peer that dies is noticed at once, one whose host or cable is gone within about MR_LOST_MS
+ * (alive.h).  One that is stopped is waited for, without end or for as long as the job says.
  *
  * Thread-safety: calls exclude each other, which is the owner's business; but for
  * mr_transport_descriptor, mr_transport_tells_of_sends and mr_transport_patience, which always say

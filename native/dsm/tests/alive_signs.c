@@ -1,4 +1,4 @@
-/* Description: a host that leaves something unanswered for MR_LOST_MS is lost, and none other.
+/* Description: a host that leaves something unanswered for MR_SILENT_MS is lost, and none other.
  * Not one whose process is stopped, however long, nor one that answers without acknowledging,
  * nor one that is looked at late. */
 #define _GNU_SOURCE
@@ -8,8 +8,8 @@
 #include "check.h"
 
 #define MS INT64_C(1000000)
-#define LOOK_MS 500
-#define LOST (MR_LOST_MS)
+#define LOOK_MS 250
+#define LOST MR_SILENT_MS
 
 /* A kernel with something on the way to its peer: by ms since the beginning. */
 struct kernel {
@@ -57,6 +57,9 @@ static void check_dead_host(void) {
   int64_t lost = watch(&k, LOST);
   CHECK(lost >= begun + LOST && lost <= begun + LOST + LOOK_MS);
 }
+
+/* From its last word on, where the first repeat is 500 ms later and a look just before that. */
+static void check_bar(void) { CHECK(500 + LOOK_MS + LOST + LOOK_MS <= MR_LOST_MS); }
 
 /* Repeated once or twice, then acknowledged: again and again. */
 static void check_lossy_network(void) {
@@ -173,6 +176,7 @@ int main(void) {
   check_looks();
   check_idle();
   check_dead_host();
+  check_bar();
   check_lossy_network();
   check_quick_answers();
   for (int64_t ms = 1000; ms < 5000000; ms *= 3)
