@@ -204,7 +204,9 @@ void mr_launch_ended(struct job *job, unsigned number, int code) {
   if (code != 0 && job->keep != NULL && job->keeps->lost(job, number, code))
     return;
   bool by_us = (job->ending && code == 128 + SIGTERM) || (job->killed && code == 128 + SIGKILL);
-  if (code == 0 || by_us || job->over)
+  /* Where the launcher has said that a loss ends the job, that stays the reason. */
+  bool said = job->status == STATUS_LOST && job->culprit == MR_LAUNCH_NODES;
+  if (code == 0 || by_us || job->over || said)
     return;
   if (job->status == 0 || job->status == STATUS_LOST) {
     job->status = code;
