@@ -131,8 +131,9 @@ void mr_membership_join(struct mr_membership *m, uint32_t epoch, uint64_t settin
   explicit_bzero(m->meeting.secret, sizeof m->meeting.secret);
   if (rc < 0 && *why != 0)
     mr_node_die(STATUS_UNAVAILABLE, "%s", why);
+  /* Where a job begins again, one that comes too late is lost as any other. */
   if (rc == -ETIMEDOUT)
-    mr_node_die(STATUS_UNAVAILABLE,
+    mr_node_die(epoch == MR_FIRST_EPOCH ? STATUS_UNAVAILABLE : STATUS_LOST,
                 "cannot join the job: not all its %u nodes were there, with its secret, in %d s",
                 m->nodes, m->seconds);
   if (rc == -EPROTO)

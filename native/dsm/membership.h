@@ -6,6 +6,8 @@
 
 #include "launcher.h"
 
+#define MR_FIRST_EPOCH 1u
+
 struct mr_membership {
   uint16_t nodes, me;
   enum mr_launcher launcher; /* another than ours that started it */

@@ -46,7 +46,6 @@
 #define DEFAULT_MIB 256u
 #define MOST_MIB (UINT64_C(1) << 20)
 #define RACES_SAID 32u
-#define FIRST_EPOCH 1u
 #define ECHO_MS 300
 
 static struct {
@@ -656,7 +655,7 @@ static void start_checkpoints(void) {
 }
 
 static uint32_t epoch(void) {
-  return node.checkpoints != NULL ? mr_checkpoints_epoch(node.checkpoints) : FIRST_EPOCH;
+  return node.checkpoints != NULL ? mr_checkpoints_epoch(node.checkpoints) : MR_FIRST_EPOCH;
 }
 
 static bool restores(void) {
