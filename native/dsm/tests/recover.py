@@ -41,14 +41,18 @@ def expected(maru, program, count):
     return lines(run.stdout.decode())
 
 
-def kill(draw, program, number):
-    """So many of its nodes, at once."""
-    nodes = nodes_of(program)
-    for pid in draw.sample(nodes, min(number, len(nodes))):
+def kill_some(draw, pids, number):
+    """So many of them, at once; one may have ended just now."""
+    for pid in draw.sample(pids, min(number, len(pids))):
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
+
+
+def kill(draw, program, number):
+    """So many of its nodes."""
+    kill_some(draw, nodes_of(program), number)
 
 
 def strike(draw, sort, program, launcher):

@@ -12,7 +12,6 @@ from its folder.  Or a node is moved to another host (`maru launch --move`), whi
 or a node, a host, the launcher with a node, or what asked for it.  Output as of recover.py.
 """
 
-import os
 import signal
 import subprocess
 import sys
@@ -21,7 +20,7 @@ import time
 
 from chaos import nodes_of
 from moments import play
-from recover import STEP_MS, STEPS, expected, kill, outlive
+from recover import STEP_MS, STEPS, expected, kill, kill_some, outlive
 
 NODES = 4
 SORTS = ["node", "host", "two hosts", "host again", "host and node", "launcher and node"]
@@ -38,9 +37,7 @@ def children(pid):
 
 
 def kill_hosts(draw, launcher, number):
-    agents = children(launcher.pid)
-    for pid in draw.sample(agents, min(number, len(agents))):
-        os.kill(pid, signal.SIGKILL)
+    kill_some(draw, children(launcher.pid), number)
 
 
 class Move:
