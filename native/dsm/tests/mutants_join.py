@@ -79,7 +79,7 @@ mutants.MUTANTS = [
     ("a tick is an answer", "alive.c", "#define TICKS (20 * MS)", "#define TICKS (-20 * MS)"),
     ("probes do not count", "alive.c", "signs->repeats <= alive->known && signs->probes == 0", "signs->repeats <= alive->known"),
     ("repeats do not count", "alive.c", "signs->repeats <= alive->known && signs->probes == 0", "signs->probes == 0"),
-    ("a dead host has twice the time", "alive.c", "now - alive->since >= MR_LOST_MS * MS", "now - alive->since >= 2 * MR_LOST_MS * MS"),
+    ("a dead host has twice the time", "alive.c", "now - alive->since >= MR_SILENT_MS * MS", "now - alive->since >= 2 * MR_SILENT_MS * MS"),
     ("a doubt is never lifted", "alive.c", "signs->probes == 0)\n    alive->since = 0;", "signs->probes == 0)\n    ;"),
     ("what one slept through counts against others", "alive.c", "slept < 2 * looks->pause ? slept : looks->pause", "slept"),
 ]
