@@ -28,15 +28,15 @@ extern "C" {
 /* Ids of locks, barriers and so on are below it, each kind by itself. */
 #define MARU_DSM_IDS 262144u
 
-/* Joins the job.  Waits at most 30 s for the other nodes.  Ends the process where it cannot join
- * the job: 64 wrong environment, 65 node 0 runs another program, 69 something needed is not
- * available here. */
+/* Joins the job.  The library does not watch its only node, unless MARU_DSM_ACCESS is set, or a
+ * report or checkpoints are wanted.  Waits at most 30 s for the other nodes.  Ends the process
+ * where it cannot join the job: 64 wrong environment, 65 node 0 runs another program, 69 something
+ * needed is not available here. */
 void maru_dsm_init(void);
 /* The same for a program that says before each access what it will access, by
  * maru_dsm_read_range and maru_dsm_write_range.  The library does not watch accesses, and uses no
  * signal.  What the program does not say it reads as it was at some time, and loses where it
- * writes.  MARU_DSM_ACCESS (userfaultfd, mprotect) watches all the same.  Nor does the library
- * watch the only node of a job, unless that is set, or a report or checkpoints are wanted. */
+ * writes.  MARU_DSM_ACCESS (userfaultfd, mprotect) watches all the same. */
 void maru_dsm_init_unwatched(void);
 /* Waits for all nodes, then leaves.  All nodes call it. */
 void maru_dsm_exit(void);
