@@ -307,8 +307,10 @@ beRank ranks first = do
     ends over
       | over = leaveRanks
       | otherwise = do
-        -- One line, not one a rank. Open MPI 4's mpirun --continuous ends with 0 all the same.
-        when (ranksMe ranks == 1) (sayLine "maru: rank 0 was lost; the program cannot go on")
+        -- One line, not one a rank: rank 1 says it and the launcher ends the others. Where rank 1 is gone,
+        -- too, they do. Open MPI 4's mpirun --continuous ends with 0 all the same.
+        when (ranksMe ranks > 1) (threadDelay 500000)
+        when (ranksMe ranks <= 8) (sayLine "maru: rank 0 was lost; the program cannot go on")
         abortRanks 75
 
 -- | Greets, serves, ends; told whether the program is over, or else the coordinator is gone. The
