@@ -135,8 +135,8 @@ void maru_crew_destroy(struct maru_crew *crew);
 /* Coordinator.  Offers a chunk.  -EPIPE: closed.  -EBADMSG: the slot's state is impossible
  * (memory was overwritten).
  *
- * -EAGAIN: the slot it would reuse holds an unfinished chunk.  That chunk's end rings
- * the bell.  Slots are reused in publishing order. */
+ * -EAGAIN: the slot it would reuse holds an unfinished chunk.  The bell rings when little is
+ * unclaimed, or look again in some ms.  Slots are reused in publishing order. */
 int maru_crew_publish(struct maru_crew *crew, uint64_t first, uint32_t count);
 /* No chunk will be published any more; workers leave when all are claimed. */
 void maru_crew_close(struct maru_crew *crew);
@@ -161,8 +161,9 @@ int maru_crew_await(struct maru_crew *crew, uint32_t seen, struct maru_wait_poli
  * worker number.  -EBUSY: the worker's last chunk is not done. */
 int maru_crew_claim(struct maru_crew *crew, uint32_t worker, struct maru_chunk *chunk,
                     struct maru_wait_policy *policy, int64_t deadline_ns);
-/* All results of the chunk are in the log.  Rings the bell.  No effect when the
- * worker holds no chunk. */
+/* All results of the chunk are in the log.  Rings the bell where at most two chunks a worker are
+ * unclaimed, perhaps with some more: what waits else is work for a while, and a ring costs the
+ * coordinator a wake-up.  No effect when the worker holds no chunk. */
 void maru_crew_done(struct maru_crew *crew, uint32_t worker);
 /* The counters of a worker, in the shared pages; they stay as long as the crew.  NULL: bad worker
  * number. */

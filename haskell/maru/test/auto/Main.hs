@@ -9,7 +9,7 @@ import Control.Exception (BlockedIndefinitelyOnMVar (..), ErrorCall (..), Except
 import Control.Monad (forM_, when)
 import Data.IORef
 import Data.Int (Int64)
-import Data.List (foldl')
+import Data.List (foldl', nub)
 import Data.Maybe (isNothing)
 import GHC.Clock (getMonotonicTime)
 import Maru (Backend (Auto), Options (..), Untransferable (..), Workers (..), defaultOptions, parMapWith)
@@ -28,7 +28,7 @@ main :: IO ()
 main = do
   -- Two cores for two workers, whatever the machine has.
   setEnv "MARU_TOPOLOGY" "virtual:1x2"
-  defaultMain (testGroup "auto" [decisions, lists, places, orders, beside])
+  defaultMain (testGroup "auto" [decisions, lists, places, orders, beside, within2])
 
 decisions :: TestTree
 decisions =
@@ -284,6 +284,21 @@ beside =
     {-# NOINLINE pid #-}
     alive process = either (const False :: IOException -> Bool) (const True) <$> try (signalProcess nullSignal process)
 
+-- | Maps inside the items of a map: the cores are the outer map's.
+within2 :: TestTree
+within2 =
+  testGroup
+    "maps inside maps"
+    [ testCase "those inside workers take no core of their brothers, though the caller's first item had taken both" $ do
+        -- Two cores: the first item is the caller's, whose inner map has both. The last items may find one idle.
+        -- Other tests' maps that nobody holds any more have cores until then.
+        performMajorGC >> threadDelay 200000
+        let inner k = effect (burn 2 k) `seq` effect (k `seq` getProcessID)
+            outer i = length (nub (parMapWith defaultOptions {backend = Auto} inner [10 * i .. 10 * i + 9]))
+        counts <- mapM evaluate (parMapWith defaultOptions {backend = Auto} outer [0 .. 9 :: Int])
+        assertBool (show counts) (take 4 (drop 3 counts) == [1, 1, 1, 1])
+    ]
+
 -- | By 'Auto' on two workers.
 long :: (a -> b) -> [a] -> [b]
 long = parMapWith defaultOptions {backend = Auto, workers = Workers 2}
@@ -330,6 +345,13 @@ withFile' use = do
   hClose handle
   removeFile file
   use file <* (doesFileExist file >>= (`when` removeFile file))
+
+-- | For so many milliseconds, of the wall clock; an item's.
+burn :: Double -> Int -> IO ()
+burn ms item = item `seq` getMonotonicTime >>= go . (+ ms / 1000)
+  where
+    go end = getMonotonicTime >>= \now -> if now < end then go end else pure ()
+{-# NOINLINE burn #-}
 
 effect :: IO a -> a
 effect = unsafePerformIO

@@ -22,7 +22,6 @@ import Control.Monad
 import Data.Foldable (foldl', for_, traverse_)
 import Data.IORef
 import Data.Int (Int64)
-import qualified Data.IntMap.Strict as IntMap
 import qualified Data.Map.Strict as Map
 import Data.Maybe (fromMaybe, isJust, isNothing)
 import Maru.Backend.Process.Bury
@@ -91,6 +90,8 @@ consume run key = do
       pure (foldr (++) rest batches)
     Finished -> do
       readIORef (runTeller run) >>= traverse_ (lastCall . snd)
+      -- At once: what the consumer maps next has them.
+      locked run (leaveCores run)
       [] <$ forkIO (endRun run)
     FailedWith e -> forkIO (endRun run) >> throwIO e
     Wait -> do
@@ -102,7 +103,8 @@ consume run key = do
       allowInterrupt
       consume run key
   where
-    slice = if rtsSupportsBoundThreads then 50000000 else 2000000
+    -- Workers wake it for results at times only, and the tender may have read some.
+    slice = if rtsSupportsBoundThreads then 20000000 else 2000000
 
 -- One round ------------------------------------------------------------------
 
@@ -228,7 +230,7 @@ endRun run = do
 release :: Run a b -> IO ()
 release run = do
   dismissAll run
-  readIORef (runCores run) >>= traverse_ (leaveCore run) . IntMap.keys
+  leaveCores run
   -- The last words, for the board too.
   change run (\s -> foldl' (flip noted) s (notes s))
   tellBoard run

@@ -126,9 +126,7 @@ linkTo crew through worker = do
                   done crew worker,
                 evaluating = setCurrent crew worker,
                 reserveRecord = reserve channel,
-                commitRecord = \bytes index kind -> do
-                  commit channel bytes index kind
-                  ring crew,
+                commitRecord = commit channel,
                 usedUp = closeLog channel,
                 wake = ring crew,
                 writtenWith = \pen -> penOnLog pen channel crew

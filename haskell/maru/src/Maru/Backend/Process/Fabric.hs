@@ -88,13 +88,14 @@ data Link = Link
 data WorkerEnd = WorkerEnd
   { -- | Waits until the deadline.
     claimChunk :: Int64 -> IO Claimed,
-    -- | So many items took so many nanoseconds, and their results are sent.
+    -- | So many items took so many nanoseconds, and their results are sent. Wakes the coordinator
+    -- where little is left to claim.
     chunkDone :: Int -> Int64 -> IO (),
     -- | Begins that item. What it says outlives the worker.
     evaluating :: Int -> IO (),
     -- | Room for a record of so many bytes.
     reserveRecord :: Int -> IO Reserved,
-    -- | Bytes, index, kind.
+    -- | Bytes, index, kind. The coordinator may hear of it only by 'wake'.
     commitRecord :: Int -> Int -> Word16 -> IO (),
     -- | Nothing more will be sent, for want of room.
     usedUp :: IO (),

@@ -92,6 +92,7 @@ handOutOne run n = do
 -- stand in, and what it evaluates would still be on offer to the next worker.
 hire :: Run a b -> Int64 -> IO ()
 hire run now = do
+  holdCores run now
   waiting <- unclaimed (runFabric run)
   busy <- fromMaybe (pure False) (jobBeside (runJob run))
   (count, cores) <- allowed run busy now . wanting (runJob run) (if busy then 1 else 0) waiting now =<< look run
@@ -143,10 +144,25 @@ allowedSome run busy now n = do
   none <- IntMap.null . stDuties <$> look run
   let bound = busy || nested && workers (jobOptions (runJob run)) == WorkersAuto
       own = if bound && none && not busy then 1 else 0
-  -- A look costs a system call for each core.
-  cores <- if bound && not none && now - crowded < 5000000 then pure [] else takeCores (n - own)
+  cores <- if bound && not none && now - crowded < lookAgain then pure [] else takeCores (n - own)
   when (bound && length cores < n - own) (writeIORef (runCrowded run) now)
   pure (if bound then own + length cores else n, cores)
+
+-- | Nanoseconds until idle cores are looked for again: a look costs a system call for each core.
+lookAgain :: Int64
+lookAgain = 5000000
+
+-- | Workers that were born while other maps had all cores get theirs when these are done: else maps
+-- inside them would take those for idle.
+holdCores :: Run a b -> Int64 -> IO ()
+holdCores run now = do
+  held <- readIORef (runCores run)
+  without <- filter (`IntMap.notMember` held) . IntMap.keys <$> readIORef (runWorkers run)
+  crowded <- readIORef (runCrowded run)
+  unless (null without || now - crowded < lookAgain) $ do
+    cores <- takeCores (length without)
+    modifyIORef' (runCores run) (IntMap.union (IntMap.fromList (zip without cores)))
+    when (length cores < length without) (writeIORef (runCrowded run) now)
 
 -- | Held while the caller is busy, as a worker's that has no number.
 callersCore :: Run a b -> Bool -> IO ()

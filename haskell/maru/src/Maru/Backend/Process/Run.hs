@@ -20,6 +20,7 @@ module Maru.Backend.Process.Run
     look,
     note,
     leaveCore,
+    leaveCores,
     tellBoard,
   )
 where
@@ -194,6 +195,10 @@ leaveCore run slot = do
   held <- IntMap.lookup slot <$> readIORef (runCores run)
   modifyIORef' (runCores run) (IntMap.delete slot)
   giveCores (maybe [] pure held)
+
+-- | Nor does any.
+leaveCores :: Run a b -> IO ()
+leaveCores run = readIORef (runCores run) >>= traverse_ (leaveCore run) . IntMap.keys
 
 -- | What is new since it was last told, to the board; how far the run is, to its
 -- teller.

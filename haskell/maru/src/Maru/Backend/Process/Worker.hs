@@ -44,6 +44,7 @@ runWorker a = do
   prologue a
   started <- nowNs
   fresh <- newIORef True
+  woken <- newIORef started
   outcome <- try $ do
     end <- workerEnd (assignedLink a)
     sealing <- newPen logUsedUp (kindWord Retired) (kindWord Unstarted)
@@ -52,7 +53,7 @@ runWorker a = do
     unless noted (exitNow blind)
     tell end Ready
     room <- maybe (pure 0) regionRoom (assignedRegion a)
-    unsafeUnmask (work (Worker a end sealing started fresh room))
+    unsafeUnmask (work (Worker a end sealing started woken fresh room))
   case outcome of
     Right () -> exitNow 0
     -- Only our own machinery can throw here; the coordinator sees status 70
@@ -61,7 +62,7 @@ runWorker a = do
 
 -- | What the worker says of itself, besides results.
 tell :: WorkerEnd -> Kind -> IO ()
-tell end kind = reserveRecord end 0 >> commitRecord end 0 0 (kindWord kind)
+tell end kind = reserveRecord end 0 >> commitRecord end 0 0 (kindWord kind) >> wake end
 
 -- The order matters: nothing may run before the inherited finalizers are
 -- neutered, and the watch on the parent duplicates its descriptor before the
@@ -85,6 +86,8 @@ data Worker a b = Worker
     link :: !WorkerEnd,
     pen :: !Pen,
     startedNs :: !Int64,
+    -- | When it last woke the coordinator for results.
+    wokenNs :: !(IORef Int64),
     -- | Nothing has been committed yet.
     freshLog :: !(IORef Bool),
     -- | Room for results at birth.
@@ -100,7 +103,7 @@ work w = do
   threw <- try (assignedInitialiser a) >>= either (fmap Just . packException) (\() -> pure Nothing)
   initialised
   penUp (pen w)
-  for_ threw $ \e -> send w InitialiserThrew 0 e >> exitNow 0
+  for_ threw $ \e -> send w InitialiserThrew 0 e >> wake (link w) >> exitNow 0
   lockHandles
   walled <- raiseWall (pen w) (assignedSnapshot a)
   unless walled (exitNow blind)
@@ -222,27 +225,25 @@ hasCells 0 _ = True
 hasCells _ [] = False
 hasCells n (_ : rest) = hasCells (n - 1) rest
 
--- A record of addresses that is being filled: where, how many, its room, and
--- when the coordinator was last woken for it.
-data Batch = NoBatch | Batch !(Ptr Word64) !Int !Int !Int64
+-- A record of addresses that is being filled: where, how many, and its room.
+data Batch = NoBatch | Batch !(Ptr Word64) !Int !Int
 
 -- Addresses in one record.
 largestBatch :: Int
 largestBatch = 64
 
 -- | The coordinator sees each result as soon as it is there, even while the next
--- item runs for ever; it is woken for them at most every 200 us, by
--- many workers together at most every 100 us.
+-- item runs for ever; 'hint' says when it is woken for that.
 runItems :: Worker a b -> (a -> b) -> Int -> Int -> [a] -> IO [a]
 runItems w f first count cells0 = go first cells0 NoBatch
   where
     a = assignment w
     end = first + count
     go i cells batch
-      | i >= end = cells <$ close w batch
+      | i >= end = cells <$ fill w batch
       | otherwise = case cells of
         [] -> do
-          close w batch
+          fill w batch
           retire w i "its copy of the input ended early"
           pure []
         (x : rest) -> do
@@ -253,8 +254,9 @@ runItems w f first count cells0 = go first cells0 NoBatch
           case placed of
             ByAddress address -> add i address batch >>= go (i + 1) rest
             Otherwise say -> do
-              close w batch
+              fill w batch
               say i
+              hint w
               go (i + 1) rest NoBatch
     add i address NoBatch = do
       let room = min largestBatch (end - i)
@@ -262,16 +264,13 @@ runItems w f first count cells0 = go first cells0 NoBatch
       publishWord record (filled 0 False)
       publishRecord w (8 * (room + 1)) i Addresses
       penFilling (pen w) record
-      now <- nowNs
-      add i address (Batch record 0 room now)
-    add i address (Batch record n room woken) = do
+      add i address (Batch record 0 room)
+    add i address (Batch record n room) = do
       pokeElemOff record (n + 1) address
       publishWord record (filled (n + 1) (n + 1 == room))
-      now <- nowNs
-      let due = n + 1 == room || now - woken > max 200000 (100000 * fromIntegral (assignedSiblings a))
-      when due (wake (link w))
+      hint w
       if n + 1 < room
-        then pure (Batch record (n + 1) room (if due then now else woken))
+        then pure (Batch record (n + 1) room)
         else do
           penFilling (pen w) nullPtr
           crowded <- nearlyFull
@@ -279,13 +278,24 @@ runItems w f first count cells0 = go first cells0 NoBatch
           pure NoBatch
     nearlyFull = maybe (pure False) (fmap (< 262144) . regionRoom) (assignedRegion a)
 
+-- | There is a result. A wake-up costs the coordinator some 40 us, so all workers together wake it
+-- at most every 100 us, and later every hundredth of the run's age, but every 2 ms. It looks by
+-- itself every 20 ms.
+hint :: Worker a b -> IO ()
+hint w = do
+  now <- nowNs
+  woken <- readIORef (wokenNs w)
+  let apart = max 100000 (min 2000000 ((now - startedNs w) `div` 100))
+  when (now - woken > apart * fromIntegral (max 2 (assignedSiblings (assignment w)))) $ do
+    writeIORef (wokenNs w) now
+    wake (link w)
+
 -- Nothing more will be filled in.
-close :: Worker a b -> Batch -> IO ()
-close _ NoBatch = pure ()
-close w (Batch record n _ _) = do
+fill :: Worker a b -> Batch -> IO ()
+fill _ NoBatch = pure ()
+fill w (Batch record n _) = do
   publishWord record (filled n True)
   penFilling (pen w) nullPtr
-  wake (link w)
 
 data Placed = ByAddress !Word64 | Otherwise (Int -> IO ())
 
@@ -376,7 +386,7 @@ reserveRoom w i bytes = do
     LogFull -> do
       fresh <- readIORef (freshLog w)
       when fresh $
-        send w Refused i (packText ("more bytes (" <> show bytes <> ") than a channel holds here"))
+        send w Refused i (packText ("more bytes (" <> show bytes <> ") than a channel holds here")) >> wake (link w)
       usedUp (link w)
       exitNow logUsedUp
       reserveRoom w i bytes
@@ -385,4 +395,5 @@ reserveRoom w i bytes = do
 retire :: Worker a b -> Int -> String -> IO ()
 retire w i why = do
   send w Retired i (packText why)
+  wake (link w)
   exitNow 0
