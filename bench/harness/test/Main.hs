@@ -16,7 +16,7 @@ import Data.Maybe (isNothing, mapMaybe)
 import IoIrqs
 import IoPrograms (fioRates, readseqRate, redisRates)
 import IoReal (endOf, notMeasured)
-import IoWeb (ratePerSecond)
+import IoWeb (jmeterRate, ratePerSecond)
 import LockMwrl (againstTail)
 import MapFib (fibCeiling)
 import MapSwing (observations, swingSides)
@@ -314,6 +314,8 @@ programs =
     [ testCase "what real programs say of their rates" $ do
         ratePerSecond "Running 1s test\nRequests/sec:  39343.41\nTransfer/sec: 1MB" @?= Just 39343.41
         ratePerSecond "Requests/sec: x" @?= Nothing
+        jmeterRate "summary +      1 in 00:00:00 =    7.0/s Avg:     4 Min:     0 Max:    32 Err:     1 (9.00%) Active: 4\nsummary =   2404 in 00:00:03 =  788.2/s Avg:     4 Min:     0 Max:    32 Err:     0 (0.00%)\n... end of run" @?= Just (788.2, 0)
+        jmeterRate "summary = " @?= Nothing
         redisRates "\"test\",\"rps\"\n\"SET\",\"1000.5\",\"0.1\"\n\"GET\",\"2000\",\"0.1\"\n" @?= [1000.5, 2000]
         fioRates "fio: a word\n{\"jobs\": [{\"jobname\": \"4k\", \"read\": {\"bw_bytes\": 5}, \"write\": {\"bw_bytes\": 0}}]}" @?= Right [("4k", 5)]
         fioRates "{\"jobs\": [{\"jobname\": \"4k\"}]}" @?= Left "a job without bytes"

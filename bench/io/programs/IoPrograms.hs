@@ -29,7 +29,7 @@ import System.Process (readProcessWithExitCode)
 import Text.Read (readMaybe)
 
 programs :: [Workload]
-programs = [nginx, httpd, redis, pgbench, sqlite, fio, rocksdb, hadoop, hadoopHdfs]
+programs = [nginx, httpd, httpdJmeter, redis, pgbench, sqlite, fio, rocksdb, hadoop, hadoopHdfs]
 
 -- ---- Redis --------------------------------------------------------------
 

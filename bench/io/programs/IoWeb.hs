@@ -1,10 +1,13 @@
--- | Web servers: nginx and Apache httpd under wrk.
+-- | Web servers: nginx and Apache httpd under wrk, and Apache under JMeter, the load of seed 2.
 module IoWeb
   ( nginx,
     httpd,
+    httpdJmeter,
 
     -- * For tests
     ratePerSecond,
+    jmeterRate,
+    jmeterPlan,
   )
 where
 
@@ -12,7 +15,8 @@ import Control.Monad (forM, forM_)
 import Data.List (isInfixOf)
 import IoWorkload
 import Maru.Cli.Exit
-import System.Directory (createDirectory)
+import System.Directory (createDirectory, makeAbsolute)
+import System.Environment (lookupEnv)
 import System.FilePath ((</>))
 import Text.Read (readMaybe)
 
@@ -39,15 +43,35 @@ nginx =
 
 httpd :: Workload
 httpd =
+  apache
+    "httpd"
+    "Apache httpd, event, without sendfile: files of 4 KiB and 256 KiB, by wrk"
+    [Need "wrk" "wrk"]
+    fetches
+
+httpdJmeter :: Workload
+httpdJmeter =
+  apache
+    "httpd-jmeter"
+    "The same by JMeter: 16 users, each on a connection that stays"
+    [Need "java" "default-jre-headless", Given jmeterHome "bin/ApacheJMeter.jar" ("scripts/jmeter fetches JMeter, " ++ jmeterHome ++ " says where it is")]
+    fetchesJmeter
+
+jmeterHome :: String
+jmeterHome = "MARU_JMETER"
+
+-- | Under the load of that program.
+apache :: String -> String -> [Need] -> (Launch -> FilePath -> Int -> Span -> IO [(String, Double)]) -> Workload
+apache name purpose clients load =
   Workload
-    { workloadName = "httpd",
-      workloadPurpose = "Apache httpd, event, without sendfile: files of 4 KiB and 256 KiB, by wrk",
-      workloadNeeds = [Need "apache2" "apache2", Need "wrk" "wrk"],
+    { workloadName = name,
+      workloadPurpose = purpose,
+      workloadNeeds = Need "apache2" "apache2" : clients,
       workloadPrepare = const pages,
       workloadMeasure = \folder launch span' -> do
         port <- freePort
         writeFile (folder </> "httpd.conf") (configuration folder port)
-        withServer folder launch ["apache2", "-d", folder, "-f", folder </> "httpd.conf", "-DFOREGROUND"] port (pure True) (fetches launch folder port span'),
+        withServer folder launch ["apache2", "-d", folder, "-f", folder </> "httpd.conf", "-DFOREGROUND"] port (pure True) (load launch folder port span'),
       workloadAnswers = True,
       workloadPasses = False
     }
@@ -90,3 +114,64 @@ ratePerSecond :: String -> Maybe Double
 ratePerSecond text = case [w | l <- lines text, ["Requests/sec:", w] <- [words l]] of
   [w] -> readMaybe w
   _ -> Nothing
+
+-- JMeter's machine compiles what runs often: its first seconds are slow, in each run of it.
+fetchesJmeter :: Launch -> FilePath -> Int -> Span -> IO [(String, Double)]
+fetchesJmeter launch folder port (Span warm measured) =
+  forM ["small", "large"] $ \page -> do
+    let time = warm + measured
+    home <- maybe (problem internal (jmeterHome ++ " is not set")) makeAbsolute =<< lookupEnv jmeterHome
+    writeFile (folder </> "plan.jmx") (jmeterPlan port page 16 (read (seconds time)))
+    text <- said folder (plainly (launchReaper launch) (folder </> "jmeter.log")) time ["java", "-jar", home </> "bin" </> "ApacheJMeter.jar", "-n", "-d", home, "-t", "plan.jmx", "-j", folder </> "jmeter.own", "-Jjmeterengine.nongui.port=0"]
+    case jmeterRate text of
+      Just (rate, 0) -> pure (page ++ " files/s", rate)
+      _ -> problem unavailable ("JMeter did not get its pages: " ++ unwords (lines text))
+
+-- | Files a second and errors of all, of JMeter's last summary of the whole run.
+jmeterRate :: String -> Maybe (Double, Int)
+jmeterRate text = case [(after "=" (drop 2 summary), after "Err:" summary) | summary@("summary" : "=" : _) <- map words (lines text)] of
+  [] -> Nothing
+  found -> case last found of
+    (rate : _, errors : _) -> (,) <$> readMaybe (takeWhile (/= '/') rate) <*> readMaybe errors
+    _ -> Nothing
+  where
+    after word = drop 1 . dropWhile (/= word)
+
+-- | A test plan: users that fetch one page again and again for so many seconds.
+jmeterPlan :: Int -> String -> Int -> Int -> String
+jmeterPlan port page users time =
+  concat
+    [ "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<jmeterTestPlan version=\"1.2\" properties=\"2.8\"><hashTree>",
+      element "TestPlan" "TestPlanGui" "plan" [],
+      "<hashTree>",
+      element
+        "ThreadGroup"
+        "ThreadGroupGui"
+        "users"
+        [ text "ThreadGroup.on_sample_error" "continue",
+          "<elementProp name=\"ThreadGroup.main_controller\" elementType=\"LoopController\">" ++ bool "LoopController.continue_forever" "false" ++ int "LoopController.loops" (-1) ++ "</elementProp>",
+          text "ThreadGroup.num_threads" (show users),
+          text "ThreadGroup.ramp_time" "0",
+          bool "ThreadGroup.scheduler" "true",
+          text "ThreadGroup.duration" (show time)
+        ],
+      "<hashTree>",
+      element
+        "HTTPSamplerProxy"
+        "HttpTestSampleGui"
+        "page"
+        [ text "HTTPSampler.domain" "127.0.0.1",
+          text "HTTPSampler.port" (show port),
+          text "HTTPSampler.path" ('/' : page),
+          text "HTTPSampler.method" "GET",
+          bool "HTTPSampler.use_keepalive" "true",
+          text "HTTPSampler.implementation" "HttpClient4"
+        ],
+      "<hashTree/></hashTree></hashTree></hashTree></jmeterTestPlan>\n"
+    ]
+  where
+    element kind gui name properties = "<" ++ kind ++ " guiclass=\"" ++ gui ++ "\" testclass=\"" ++ kind ++ "\" testname=\"" ++ name ++ "\" enabled=\"true\">" ++ concat properties ++ "</" ++ kind ++ ">"
+    text = property "string"
+    bool = property "bool"
+    int name value = property "int" name (show (value :: Int))
+    property kind name value = "<" ++ kind ++ "Prop name=\"" ++ name ++ "\">" ++ value ++ "</" ++ kind ++ "Prop>"

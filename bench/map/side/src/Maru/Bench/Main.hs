@@ -69,11 +69,12 @@ mapCommand = command "map" (info (measure <$> order) (progDesc "A workload by on
         <*> argument (named "way" wayName allWays) (metavar "WAY")
         <*> argument natural (metavar "SIZE")
         <*> option natural (long "grain" <> metavar "TURNS" <> value 0)
-        <*> option (Workers <$> natural) (long "workers" <> metavar "N" <> value (Workers 2))
+        <*> option (workersOf <$> natural) (long "workers" <> metavar "N" <> value (Workers 2) <> help "0: as many as maru takes by itself")
         <*> option (Fixed <$> natural) (long "chunk" <> metavar "N" <> value Guided <> help "Items a claim (default: guided)")
         <*> option natural (long "heap" <> metavar "MIB" <> value 0 <> help "Live data of the caller beside the work")
         <*> option natural (long "forks" <> metavar "N" <> value 0 <> help "Bare forks of this process before, for comparison (at most 256)")
         <*> optional (option natural (long "half" <> metavar "0|1" <> help "Only this half of the work, in the caller"))
+    workersOf n = if n == 0 then WorkersAuto else Workers n
     natural = do
       n <- auto
       if n >= (0 :: Int) then pure n else readerError "a number from 0 on is needed"
