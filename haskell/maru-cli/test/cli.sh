@@ -106,6 +106,12 @@ for closed in '<&-' '>&-' '2>&-' '<&- >&- 2>&-'; do
   eval "timeout 20 maru run -- sh -c 'exit 4' $closed" 2>"$work/err"
   [ $? -eq 4 ] || fail "wrong status with $closed"
 done
+# What is for a Haskell program's run-time system is the command's, before it and after it.
+for option in --quiet --best-effort; do
+  # shellcheck disable=SC2016 # the inner shell expands
+  words=$(GHCRTS=-A64m timeout 20 maru run "$option" sh -c 'echo "$GHCRTS $*"; exit 7' sh a +RTS -N2 -RTS b --RTS c 2>"$work/err")
+  [ $? -eq 7 ] && [ "$words" = "-A64m a +RTS -N2 -RTS b --RTS c" ] || fail "of GHCRTS and +RTS the command has '$words': $(cat "$work/err")"
+done
 timeout 20 maru run -- true 2>"$work/err"
 grep -Eq '^maru: .* wall; .* user \+ .* system; [0-9]+ MiB' "$work/err" || fail "no verdict: $(cat "$work/err")"
 timeout 20 maru run --wait gang --report "$work/report.json" -- true 2>"$work/err"
