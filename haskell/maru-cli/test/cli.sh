@@ -86,6 +86,14 @@ status 127 "'no-such-command'" maru run -- no-such-command
 status 126 "cannot execute" maru run -- /
 status 7 "" maru run -- sh -c 'exit 7'
 status 137 "" maru run -- sh -c 'kill -9 $$'
+python3 - <<'PYTHON' || fail "maru does not end as its command did"
+import subprocess
+for option in "--quiet", "--best-effort":
+    for end, status in ("kill -2 $$", -2), ("kill -3 $$", -3), ("exit 130", 130), ("kill -15 $$", 143):
+        run = ["maru", "run", option, "--", "sh", "-c", end]
+        ended = subprocess.run(run, timeout=30, stderr=subprocess.PIPE, text=True)
+        assert ended.returncode == status, (run, ended)
+PYTHON
 timeout 20 maru run --report "$work/report.json" -- sh -c 'exit 7' 2>/dev/full
 [ $? -eq 7 ] || fail "the status is lost where nothing can be said"
 grep -q maru-run/1 "$work/report.json" || fail "the report is lost where nothing can be said"

@@ -46,7 +46,8 @@ readReport :: Fd -> IO ByteString
 readReport fd = fdSeek fd AbsoluteSeek 0 >> fdToHandle fd >>= ByteString.hGetContents
 
 -- | From @DESCRIPTOR STATUS ...@: what says what was measured. The status is the command's,
--- whatever happens here. The first argument: for whom alone this is.
+-- whatever happens here; negative, it is the signal to die of. The first argument: for whom alone
+-- this is.
 lastWord :: String -> (Fd -> Int -> [String] -> IO ()) -> [String] -> IO ExitCode
 lastWord _ say (descriptor : code : more)
   | Just fd <- readMaybe descriptor,
