@@ -56,7 +56,7 @@ simulator = Simulator "example" "Counts" (pure . Right . figures <$> option auto
 
 tuner :: Tuner
 tuner =
-  Tuner "example" "Finds that nothing helps" "-- ./sort" (pure ()) $ \() _ ->
+  Tuner "example" "Finds that nothing helps" "-- ./sort" (pure ()) (const Nothing) $ \() _ ->
     pure (Tuned Nothing "no gain: there is nothing to tune" [] Nothing ExitSuccess (Table [] []) (object []))
 
 figures :: Int -> Figures

@@ -401,6 +401,12 @@ status 65 "ended with status 1" maru tune gc -- false
 for what in gc io; do
   status 65 "'sleep' was not done within the budget of 500 ms" maru tune $what --budget 0.5 -- sleep 1000
 done
+# What it writes to is looked at before the time is spent.
+for option in --json=/nowhere/t --svg=/nowhere/t; do
+  status 69 "cannot write /nowhere/t" maru tune gc --budget 2 "$option" -- sleep 1000
+done
+status 69 "cannot make the folder /dev/null" maru tune io --budget 2 --out /dev/null/t -- sleep 1000
+status 69 "cannot make the folder /dev/null/maru/profiles" env XDG_CONFIG_HOME=/dev/null maru tune wait --budget 2 -- sleep 1000
 status 64 "a time such as" maru tune gc --budget soon -- true
 status 64 "Missing: COMMAND" maru tune gc
 status 64 "objective is one of time, cpu, pause" maru tune gc --objective speed -- true
@@ -424,6 +430,9 @@ assert data["statistics"]["num_GCs"] < data["baseline_statistics"]["num_GCs"]
 assert "-A: " in open(work + "/gc").read()
 xml.dom.minidom.parse(work + "/gc.svg")
 PYTHON
+# A profile that was found is kept before all else.
+timeout 400 maru tune gc --budget 5m --only allocation --json=/dev/full --out "$work/kept.json" -- "$work/churn" >/dev/null 2>"$work/err"
+[ $? -eq 69 ] && grep -q maru-profile/1 "$work/kept.json" || fail "a profile is lost with another file: $(cat "$work/err")"
 status 64 "such as p99.9=200us" maru tune lock --slo p99.9 -- true
 status 64 "from 50 to 99.999" maru tune lock --slo p100=1ms -- true
 status 64 "impossible" maru tune lock --slo p99=10ns -- true

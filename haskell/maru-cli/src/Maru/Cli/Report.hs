@@ -25,10 +25,10 @@ import System.Posix.Process (executeFile)
 import System.Posix.Types (Fd)
 import Text.Read (readMaybe)
 
--- | Found out now, not after hours; status 125 if it cannot be. @-@ is standard output.
-checkWritable :: FilePath -> IO ()
-checkWritable "-" = pure ()
-checkWritable file = try (checkReplaceable file) >>= either (\e -> problem maruFailed ("cannot write " ++ file ++ ": " ++ reason e)) pure
+-- | Found out now, not after hours; ends with that status if it cannot be. @-@ is standard output.
+checkWritable :: Int -> FilePath -> IO ()
+checkWritable _ "-" = pure ()
+checkWritable status file = try (checkReplaceable file) >>= either (\e -> problem status ("cannot write " ++ file ++ ": " ++ reason e)) pure
 
 -- | Holds these bytes, for the program that this process becomes.
 newReport :: ByteString -> IO Fd

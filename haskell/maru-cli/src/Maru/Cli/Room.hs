@@ -181,6 +181,8 @@ data Tuner = forall flags.
     -- | What may stand behind @maru tune NAME@.
     tunerExample :: !String,
     tunerParser :: !(Parser flags),
+    -- | Where its picture goes, if there is to be one.
+    tunerPicture :: !(flags -> Maybe FilePath),
     tunerRun :: !(flags -> TuneContext -> IO Tuned)
   }
 
@@ -204,8 +206,8 @@ data Tuned = Tuned
     tunedLine :: !String,
     -- | What it means, a line each.
     tunedAdvice :: ![String],
-    -- | A picture and its file, written when all else is kept.
-    tunedPicture :: !(Maybe (FilePath, Plot)),
+    -- | Drawn where 'tunerPicture' says, when all else is kept.
+    tunedPicture :: !(Maybe Plot),
     -- | Other than success: there is no such setting.
     tunedStatus :: !ExitCode,
     tunedTable :: !Table,

@@ -214,7 +214,7 @@ supervise :: Plan -> IO ExitCode
 supervise plan = do
   executable <- getExecutablePath
   supervisor <- helperAt "maru-supervise" >>= either (problem maruFailed . ("cannot supervise: " ++) . notInstalled) pure
-  mapM_ checkWritable (planReport plan)
+  mapM_ (checkWritable maruFailed) (planReport plan)
   scratch <- newReport (Lazy.toStrict (jsonLine (planJson plan)))
   become maruFailed supervisor (supervisorArguments plan scratch executable)
 
