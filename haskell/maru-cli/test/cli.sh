@@ -100,6 +100,11 @@ grep -q maru-run/1 "$work/report.json" || fail "the report is lost where nothing
 status 125 "cannot supervise: /nowhere/libexec/maru/maru-supervise is not there" env MARU_PREFIX=/nowhere maru run -- true
 status 125 "cannot write /nowhere/r.json" maru run --report /nowhere/r.json -- true
 status 65 "no-such-profile.json: No such file or directory" maru run @no-such-profile -- true
+# What has no end is read to a bound, not until memory is gone.
+within_memory() { (ulimit -v 3000000 && status 65 "$@" && exit "$failures") || failures=$?; }
+within_memory "cannot use profile /dev/zero: it is larger than 1 MiB" maru run @/dev/zero -- true
+within_memory "/dev/zero: it is larger than 64 MiB" maru sim io --record /dev/zero
+within_memory "/dev/zero: it is larger than 64 MiB" maru sim lock --machine /dev/zero
 
 # ---- run: the command is left alone
 [ "$(echo abc | timeout 20 maru run -- cat 2>/dev/null)" = abc ] || fail "input does not reach the command"

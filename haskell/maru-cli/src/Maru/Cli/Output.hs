@@ -28,7 +28,6 @@ where
 
 import Control.Exception (try)
 import Data.Aeson (Value, encode)
-import qualified Data.ByteString as ByteString
 import qualified Data.ByteString.Lazy as Lazy
 import qualified Data.ByteString.Lazy.Char8 as LazyChars
 import Maru.Cli.Exit
@@ -88,9 +87,9 @@ writeTo file content = do
     Right () -> pure ()
     Left e -> problem unavailable ("cannot write " ++ file ++ ": " ++ reason e)
 
--- | What a file holds. Ends with status 65 if it cannot be read or understood.
+-- | What a file of 64 MiB at most holds. Ends with status 65 if it cannot be read or understood.
 readInput :: (Lazy.ByteString -> Either String a) -> FilePath -> IO a
-readInput understand file = try (Lazy.fromStrict <$> ByteString.readFile file) >>= either (refuse . reason) (either refuse pure . understand)
+readInput understand file = readWithin 64 file >>= either refuse pure . (>>= understand)
   where
     refuse why = problem badInput (file ++ ": " ++ why)
 
