@@ -52,7 +52,7 @@ page =
     }
 
 simulator :: Simulator
-simulator = Simulator "example" "Counts" (pure . Right . figures <$> option auto (long "n" <> metavar "N" <> value (3 :: Int) <> help "How far"))
+simulator = Simulator "example" "Counts" (pictured . Right . figures <$> option auto (long "n" <> metavar "N" <> value (3 :: Int) <> help "How far"))
 
 tuner :: Tuner
 tuner =

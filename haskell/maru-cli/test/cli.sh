@@ -362,6 +362,17 @@ grep -q "simulating map: 0 %" "$work/out" || fail "no progress on a terminal: $(
 tail -c 4 "$work/out" | grep -q "$(printf '\r\033\\[K')$" || fail "the line of progress stays: $(cat -v "$work/out")"
 status 0 "" maru sim map --items 500 --svg "$work/sim.svg"
 python3 -c 'import sys, xml.dom.minidom as x; x.parse(sys.argv[1])' "$work/sim.svg" || fail "the picture is not XML"
+# Two documents in one stream are none, and a table beside one makes it none.
+python3 -c 'import sys, xml.dom.minidom as x; x.parse(sys.stdin)' < <(timeout 60 maru sim map --items 100 --workers 2 --svg -) || fail "a picture on standard output is not alone"
+json maru-machine/1 maru sim lock --duration-ms 1 --save -
+status 64 "only one of --json and --svg can go to standard output" maru sim map --items 100 --workers 2 --json --svg -
+status 64 "only one of --svg and --save can go to standard output" maru sim lock --duration-ms 1 --svg - --save -
+status 64 "only one of --out and --json can go to standard output" maru tune io --budget 1 --json --out - -- true
+status 64 "only one of --json and --svg can go to standard output" maru tune gc --budget 1 --json --svg - -- true
+# Not after minutes of simulating; the status's limit is 30 s.
+status 64 "has no picture" maru sim lock --tuning --svg "$work/none.svg"
+status 64 "has no picture" maru sim io --verdict --runs 100000 --svg "$work/none.svg"
+status 64 "has no picture" maru sim boost --study --svg "$work/none.svg"
 seed_machine=$here/../../../bench/lock/mwrl/seed-machine.json
 json maru-sim/1 maru sim lock --json --duration-ms 5
 json maru-sim/1 maru sim lock --waiting --cores 4 --json

@@ -16,6 +16,7 @@ module Maru.Cli.Output
 
     -- * Files
     writeTo,
+    oneToOutput,
     readInput,
     makeFolder,
 
@@ -30,6 +31,7 @@ import Control.Exception (try)
 import Data.Aeson (Value, encode)
 import qualified Data.ByteString.Lazy as Lazy
 import qualified Data.ByteString.Lazy.Char8 as LazyChars
+import Data.List (intercalate)
 import Maru.Cli.Exit
 import Maru.Cli.WholeFile
 import Maru.Control.Plot (Plot)
@@ -86,6 +88,13 @@ writeTo file content = do
   case written of
     Right () -> pure ()
     Left e -> problem unavailable ("cannot write " ++ file ++ ": " ++ reason e)
+
+-- | Ends with status 64 where several of these options have standard output as their file: two
+-- documents in one stream are none. Else whether one has it: then nothing else is printed there.
+oneToOutput :: [(String, Maybe FilePath)] -> IO Bool
+oneToOutput files = case [name | (name, Just "-") <- files] of
+  names@(_ : _ : _) -> problem usage ("only one of " ++ intercalate " and " names ++ " can go to standard output")
+  names -> pure (not (null names))
 
 -- | What a file of 64 MiB at most holds. Ends with status 65 if it cannot be read or understood.
 readInput :: (Lazy.ByteString -> Either String a) -> FilePath -> IO a

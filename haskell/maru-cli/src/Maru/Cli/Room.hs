@@ -30,6 +30,8 @@ module Maru.Cli.Room
 
     -- * Sim
     Simulator (..),
+    Simulation (..),
+    pictured,
 
     -- * Tune
     Tuner (..),
@@ -168,10 +170,23 @@ data Level
 data Simulator = Simulator
   { simName :: !String,
     simPurpose :: !String,
+    simParser :: !(Parser Simulation)
+  }
+
+-- | What is known of it before it is run.
+data Simulation = Simulation
+  { -- | Options that have it write files by itself, and those files.
+    simulationFiles :: ![(String, Maybe FilePath)],
+    -- | It has a picture.
+    simulationPictured :: !Bool,
     -- | 'Left': what is wrong with the options (status 64). Files that the
     -- options name are read in 'IO'; the model itself is pure.
-    simParser :: !(Parser (IO (Either String Figures)))
+    simulationRun :: !(IO (Either String Figures))
   }
+
+-- | One with a picture, that reads and writes no file.
+pictured :: Either String Figures -> Simulation
+pictured = Simulation [] True . pure
 
 -- | A search for better settings.
 data Tuner = forall flags.

@@ -72,12 +72,12 @@ tune what picture run flags = do
   unless found $ problem badInput ("cannot execute '" ++ flagCommand flags ++ "': there is no such program")
   reaper <- helperPath "maru-reaper"
   -- Before the time is spent.
+  quiet <- oneToOutput [("--out", flagOut flags), ("--json", flagJson flags), ("--svg", picture)]
   kept <- maybe (profilePath name) pure (flagOut flags)
   unless (kept == "-") (makeFolder (takeDirectory kept))
   mapM_ (checkWritable unavailable) (kept : catMaybes [flagJson flags, picture])
   end <- (+ flagBudget flags) <$> getMonotonicTime
   tuned <- withReaper reaper (\g -> run (TuneContext (flagBudget flags) end (flagCommand flags) (flagArguments flags) g (sayUntil end)))
-  let quiet = flagOut flags == Just "-" || flagJson flags == Just "-"
   unless quiet (mapM_ putStrLn (shown (tunedTable tuned) ++ tunedLine tuned : tunedAdvice tuned))
   mapM_ (keep kept tuned) (tunedEnvironment tuned)
   mapM_ (`writeJson` document tuned) (flagJson flags)
