@@ -160,6 +160,13 @@ done
 status 0 "" maru top --once
 status 69 "there is no process 4194305" maru top --once 4194305
 status 64 "process number" maru top nonsense
+# 2^64 + a number, and 2^32 + it: the same in 64 and in 32 bits.
+for more in 18446744073709551616 4294967296; do
+  for words in "top --once" attach "boost advise"; do
+    # shellcheck disable=SC2086 # several words
+    status 64 "a process number is needed" maru $words "$(python3 -c "print($more + $$)")"
+  done
+done
 maru run -- sleep 300 2>/dev/null &
 run=$!
 for _ in $(seq 200); do
