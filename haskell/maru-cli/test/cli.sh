@@ -98,6 +98,8 @@ timeout 20 maru run --report "$work/report.json" -- sh -c 'exit 7' 2>/dev/full
 [ $? -eq 7 ] || fail "the status is lost where nothing can be said"
 grep -q maru-run/1 "$work/report.json" || fail "the report is lost where nothing can be said"
 status 125 "cannot supervise: /nowhere/libexec/maru/maru-supervise is not there" env MARU_PREFIX=/nowhere maru run -- true
+status 125 "maru: cannot supervise: $PWD/nowhere/libexec/maru/maru-supervise is not there" env MARU_PREFIX=nowhere maru run --best-effort -- true
+status 125 "maru: $PWD/nowhere/lib/maru/libmaru-poll.so is not there" env MARU_PREFIX=nowhere maru run --wait-poll -- true
 status 125 "cannot write /nowhere/r.json" maru run --report /nowhere/r.json -- true
 status 65 "no-such-profile.json: No such file or directory" maru run @no-such-profile -- true
 # What has no end is read to a bound, not until memory is gone.
