@@ -477,6 +477,10 @@ plain=$(ignored grep SigIgn /proc/self/status) under=$(ignored maru run -- grep 
 
 # ---- mistakes name what was meant, and the help of their own command
 status 64 "did you mean 'similar'?" maru simlar
+status 64 "maru: --lock is given twice; see 'maru run --help'" maru run --lock fifo --lock=cna -- true
+status 64 "maru: --seed is given twice; see 'maru sim map --help'" maru sim map --seed 1 --seed 2
+status 64 "Invalid option \`--tuning'" maru sim lock --study --tuning
+status 64 "Invalid option \`--no-such-option'" maru run --no-such-option --no-such-option -- true
 status 64 "did you mean '--budget'?" maru tune gc --budgt 3 -- true
 status 64 "see 'maru tune gc --help'" maru tune gc --budget 3x -- true
 status 64 "see 'maru sim map --help'" maru sim map --no-such-option
