@@ -433,6 +433,8 @@ done
 status 69 "cannot make the folder /dev/null" maru tune io --budget 2 --out /dev/null/t -- sleep 1000
 status 69 "cannot make the folder /dev/null/maru/profiles" env XDG_CONFIG_HOME=/dev/null maru tune wait --budget 2 -- sleep 1000
 status 64 "a time such as" maru tune gc --budget soon -- true
+status 64 "30 days (720h) are the longest" maru tune io --budget 999999999999999999999999999999h -- true
+status 64 "30 days (720h) are the longest" maru tune io --budget 720.1h -- true
 status 64 "Missing: COMMAND" maru tune gc
 status 64 "objective is one of time, cpu, pause" maru tune gc --objective speed -- true
 status 64 "unknown axis 'colour'" maru tune gc --only allocation,colour -- true

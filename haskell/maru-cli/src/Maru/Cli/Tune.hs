@@ -112,6 +112,10 @@ executable file
   | '/' `elem` file = maybe False Directory.executable <$> orNothing (Directory.getPermissions file)
   | otherwise = isJust <$> Directory.findExecutable file
 
--- | Seconds: @30@, @30s@, @1.5m@, @1h@.
+-- | Seconds: @30@, @30s@, @1.5m@, @1h@. What waits counts microseconds, which have an end.
 parseDuration :: String -> Either String Double
-parseDuration text = maybe (Left ("a time such as 30s or 2m is needed, not '" ++ text ++ "'")) Right (duration [("", 1), ("s", 1), ("m", 60), ("h", 3600)] text)
+parseDuration text = case duration [("", 1), ("s", 1), ("m", 60), ("h", 3600)] text of
+  Nothing -> Left ("a time such as 30s or 2m is needed, not '" ++ text ++ "'")
+  Just time
+    | time > 30 * 24 * 3600 -> Left ("30 days (720h) are the longest, not '" ++ text ++ "'")
+    | otherwise -> Right time
