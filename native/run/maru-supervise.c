@@ -162,17 +162,21 @@ static int start(struct supervisor *self, const struct options *options,
   char *const *argv = options->command;
   note_command(self->run, argv);
   self->run->started_ns = nanoseconds(CLOCK_REALTIME);
-  int error = command_start(argv, inherited, &options->memory, &self->child);
-  if (error == 0) {
+  int refused, error = command_start(argv, inherited, &options->memory, &self->child, &refused);
+  if (error < 0) {
+    fprintf(stderr, "maru: cannot start '%s': %s\n", argv[0], strerror(-error));
+    return STATUS_MARU_FAILED;
+  }
+  if (refused == 0) {
     self->run->pid = self->child;
     self->run->start_time = mr_start_time(self->child);
     show_state(self, MARU_RUN_RUNNING);
     return 0;
   }
-  fprintf(stderr, "maru: cannot execute '%s': %s\n", argv[0], strerror(-error));
-  if (error == -ENOENT)
+  fprintf(stderr, "maru: cannot execute '%s': %s\n", argv[0], strerror(-refused));
+  if (refused == -ENOENT)
     return STATUS_NOT_FOUND;
-  return error == -EAGAIN || error == -ENOMEM ? STATUS_MARU_FAILED : STATUS_CANNOT_EXECUTE;
+  return refused == -EAGAIN || refused == -ENOMEM ? STATUS_MARU_FAILED : STATUS_CANNOT_EXECUTE;
 }
 
 /* ---- during ------------------------------------------------------------ */

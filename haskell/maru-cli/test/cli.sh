@@ -100,6 +100,11 @@ grep -q maru-run/1 "$work/report.json" || fail "the report is lost where nothing
 status 125 "cannot supervise: /nowhere/libexec/maru/maru-supervise is not there" env MARU_PREFIX=/nowhere maru run -- true
 status 125 "maru: cannot supervise: $PWD/nowhere/libexec/maru/maru-supervise is not there" env MARU_PREFIX=nowhere maru run --best-effort -- true
 status 125 "maru: $PWD/nowhere/lib/maru/libmaru-poll.so is not there" env MARU_PREFIX=nowhere maru run --wait-poll -- true
+without_proc() { unshare -rm sh -c 'mount -t tmpfs none /proc && exec "$@"' sh "$@"; }
+if without_proc true 2>/dev/null; then
+  export -f without_proc
+  status 125 "/proc/self/exe" bash -c 'without_proc "$@"' bash maru run -- true
+fi
 status 125 "cannot write /nowhere/r.json" maru run --report /nowhere/r.json -- true
 status 65 "no-such-profile.json: No such file or directory" maru run @no-such-profile -- true
 # What has no end is read to a bound, not until memory is gone.

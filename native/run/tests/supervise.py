@@ -94,6 +94,12 @@ class Status(unittest.TestCase):
             self.assertEqual(run(plain.name).returncode, 126)
         self.assertEqual(run("/").returncode, 126)
 
+    def test_no_descriptor_is_maru_failed(self):
+        few = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (5, 5))
+        result = run("true", preexec_fn=few)
+        self.assertEqual(result.returncode, 125)
+        self.assertIn("maru: cannot start 'true': Too many open files\n", result.stderr)
+
     def test_usage_is_maru_failed(self):
         for arguments in ([], ["--"], ["true"], ["--bogus", "1", "--", "true"],
                           ["--setenv", "novalue", "--", "true"], ["--preload", "a:b", "--", "true"],

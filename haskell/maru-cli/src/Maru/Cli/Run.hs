@@ -176,7 +176,7 @@ type Decided = [(String, Asked -> IO (Either Refusal Part))]
 
 -- | The first: what flags of rooms say, for those that a profile has.
 start :: ([String] -> Maybe Decided) -> Decided -> (Bool, Bool, Bool, Maybe FilePath) -> [String] -> IO ExitCode
-start again plugs (bestEffort, explain, quiet, file) text = do
+start again plugs (bestEffort, explain, quiet, file) text = endingWith [usage, badInput, maruFailed] maruFailed $ do
   let (names, words') = splitProfiles text
   applied <- mapM (\name -> (,) name <$> readProfile name) names
   let asked = Asked (maybe False isPage file) (concatMap (snd . profileFlags . snd) applied)
