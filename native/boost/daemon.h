@@ -104,9 +104,14 @@ int boost_stand(int priority);
 void boost_step_down(void);
 /* The worker's life; its exit status.  `requests` are blocked at first. */
 int boost_work(struct daemon *self, pid_t rescuer, const sigset_t *requests);
-/* Passes requests to end on, and ends a worker that hangs; the worker's status. */
-int boost_rescuer(const struct daemon *self, pid_t worker, const sigset_t *signals);
+/* How a worker ended. */
+struct boost_end {
+  int status;             /* as waitpid has it */
+  const char *killed_for; /* NULL: it was not the rescuer that ended it */
+};
+/* Passes requests to end on, and ends a worker that hangs. */
+struct boost_end boost_rescuer(const struct daemon *self, pid_t worker, const sigset_t *signals);
 /* The worker failed: puts everybody back; the exit status. */
-int boost_after_death(const struct daemon *self);
+int boost_after_death(const struct daemon *self, struct boost_end end);
 
 #endif

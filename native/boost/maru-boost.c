@@ -23,12 +23,14 @@
  * daemon's heartbeat stale when it waits next, and puts itself back.
  *
  * Status: 0 ended as asked (--for-ms, SIGTERM, SIGINT, its input), 64 usage, 69 a board cannot be
- * used, 70 the worker failed. The line says how many threads could not be put back.
+ * used or standard output not written, 70 the worker failed. The line says how, and how many
+ * threads could not be put back.
  */
 #define _GNU_SOURCE
 #include "daemon.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -68,9 +70,17 @@ static void free_boards(struct daemon *self) {
       boost_board_free(self->boards.slots[i]);
 }
 
+/* Those that are closed stay so: else one of ours takes the number, and the report goes there. */
+static void hold_standard_descriptors(void) {
+  for (int fd = 0; fd <= 2; fd++)
+    if (fcntl(fd, F_GETFD) < 0)
+      (void)!open("/", O_PATH | O_CLOEXEC);
+}
+
 int main(int argc, char **argv) {
   struct daemon self = {.until_ns = INT64_MAX, .rules = {.cap_percent = 90}};
   sigset_t requests, signals;
+  hold_standard_descriptors();
   enum boost_how means = boost_means();
   self.how = means;
   long cpus = sysconf(_SC_NPROCESSORS_ONLN);
@@ -112,9 +122,10 @@ int main(int argc, char **argv) {
   if (worker == 0)
     /* At once: the clerk still runs. */
     _exit(boost_work(&self, parent, &requests));
-  int status = boost_rescuer(&self, worker, &signals);
-  int end = WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : boost_after_death(&self);
+  struct boost_end end = boost_rescuer(&self, worker, &signals);
+  bool done = WIFEXITED(end.status) && WEXITSTATUS(end.status) != 70;
+  int status = done ? WEXITSTATUS(end.status) : boost_after_death(&self, end);
   boost_step_down();
   free_boards(&self);
-  return end;
+  return status;
 }

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -47,9 +48,9 @@ static bool is_late(struct watch *watch, const struct daemon *self) {
   return watch->looks > watch->looks_most || watch->ending > LOOKS_TO_END;
 }
 
-/* Its status if it ends within 200 ms; else it hangs in the kernel and comes to no deed. One that
- * has done all may need longer: its other thread runs last where many wait for a CPU. */
-static int end_worker(const struct daemon *self, pid_t worker) {
+/* With its status if it ends within 200 ms; else it hangs in the kernel and comes to no deed. One
+ * that has done all may need longer: its other thread runs last where many wait for a CPU. */
+static struct boost_end end_worker(const struct daemon *self, pid_t worker, const char *why) {
   static const struct timespec pause = {.tv_nsec = LOOK_MS * 1000000};
   int status = SIGKILL;
   kill(worker, SIGKILL);
@@ -57,7 +58,9 @@ static int end_worker(const struct daemon *self, pid_t worker) {
     nanosleep(&pause, NULL);
   /* Acquire: what it did is done. */
   uint32_t outcome = atomic_load_explicit(&self->shared->outcome, memory_order_acquire);
-  return outcome != 0 ? W_EXITCODE((int)outcome - 1, 0) : status;
+  if (outcome != 0)
+    return (struct boost_end){.status = W_EXITCODE((int)outcome - 1, 0)};
+  return (struct boost_end){.status = status, .killed_for = why};
 }
 
 /* What ends the time between two looks. */
@@ -91,7 +94,7 @@ static bool await_event(const struct daemon *self, struct pollfd *events,
   return ready > 0;
 }
 
-int boost_rescuer(const struct daemon *self, pid_t worker, const sigset_t *signals) {
+struct boost_end boost_rescuer(const struct daemon *self, pid_t worker, const sigset_t *signals) {
   struct watch watch = {.looks_most = LOOKS_SLOW};
   struct pollfd events[SOURCES] = {
       [SIGNALS] = {signalfd(-1, signals, SFD_CLOEXEC | SFD_NONBLOCK), POLLIN, 0},
@@ -99,27 +102,40 @@ int boost_rescuer(const struct daemon *self, pid_t worker, const sigset_t *signa
       [INPUT] = {self->with_input ? STDIN_FILENO : -1, POLLIN, 0}};
   int status;
   if (events[SIGNALS].fd < 0)
-    return end_worker(self, worker);
+    return end_worker(self, worker, "it could not be watched");
   if (boost_stand(RESCUER_PRIORITY) == 0)
     watch.looks_most = LOOKS;
   while (waitpid(worker, &status, WNOHANG) == 0) {
     bool any = await_event(self, events, &watch);
     if (!any && is_late(&watch, self))
-      return end_worker(self, worker);
+      return end_worker(self, worker, "it gave no sign");
     int signal = any ? next_signal(events[SIGNALS].fd) : 0;
     if ((signal != 0 && signal != SIGCHLD) || (any && input_ended(&events[INPUT]))) {
       kill(worker, SIGTERM);
       watch.ending = watch.ending > 0 ? watch.ending : 1;
     }
   }
-  return status;
+  return (struct boost_end){.status = status};
 }
 
-int boost_after_death(const struct daemon *self) {
+/* Of one that ended by itself there is no more to say than it has said. */
+static void write_how(struct boost_end end, char how[128]) {
+  how[0] = '\0';
+  if (end.killed_for != NULL)
+    snprintf(how, 128, ": %s and was killed", end.killed_for);
+  else if (WIFSIGNALED(end.status))
+    snprintf(how, 128, ": it died of signal %d (%s)", WTERMSIG(end.status),
+             strsignal(WTERMSIG(end.status)));
+}
+
+int boost_after_death(const struct daemon *self, struct boost_end end) {
+  char how[128];
   unsigned failed = rescue_all(self);
+  write_how(end, how);
   if (failed > 0)
-    fprintf(stderr, "maru-boost: the worker failed; %u threads could not be put back\n", failed);
+    fprintf(stderr, "maru-boost: the worker failed%s; %u threads could not be put back\n", how,
+            failed);
   else
-    fprintf(stderr, "maru-boost: the worker failed; every thread is back in its place\n");
+    fprintf(stderr, "maru-boost: the worker failed%s; every thread is back in its place\n", how);
   return 70;
 }

@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <time.h>
@@ -101,6 +102,16 @@ static void report(const struct daemon *self) {
     putchar('\n');
   } else
     printf("%.3f s of CPU\n", cpu);
+}
+
+/* The status that comes of it. A pipe that nobody reads any more needs no line. */
+static int say_report(void) {
+  if (fflush(stdout) == 0 && !ferror(stdout))
+    return 0;
+  if (errno == EPIPE)
+    return 128 + SIGPIPE;
+  fprintf(stderr, "maru-boost: cannot write to standard output: %s\n", strerror(errno));
+  return 69;
 }
 
 /* Asked to end. */
@@ -217,6 +228,7 @@ static void take_requests(const sigset_t *requests) {
 int boost_work(struct daemon *self, pid_t rescuer, const sigset_t *requests) {
   struct rlimit bound = {LOOP_LIMIT_US, 2 * LOOP_LIMIT_US};
   prctl(PR_SET_PDEATHSIG, SIGTERM);
+  signal(SIGPIPE, SIG_IGN); /* every thread goes back first */
   if (getppid() != rescuer)
     return 0;
   size_t most = (size_t)BOOST_BOARDS * MARU_WAIT_CHANNELS;
@@ -241,7 +253,9 @@ int boost_work(struct daemon *self, pid_t rescuer, const sigset_t *requests) {
     if (self->boards.slots[i] != NULL)
       left += leave_one(self, self->boards.slots[i]);
   report(self);
-  int status = fflush(stdout) == 0 && left == 0 ? 0 : 70;
+  int status = say_report();
+  if (left > 0)
+    status = 70;
   /* Release: every thread is back in its place. */
   atomic_store_explicit(&self->shared->outcome, 1 + (uint32_t)status, memory_order_release);
   return status;

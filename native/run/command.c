@@ -43,24 +43,21 @@ static int exec_error(int failure) {
 }
 
 int command_start(char *const argv[], const struct inherited *inherited,
-                  const struct memory *memory, pid_t *pid) {
+                  const struct memory *memory, pid_t *pid, int *refused) {
   int failure[2];
   if (pipe2(failure, O_CLOEXEC) < 0)
     return -errno;
   pid_t child = fork();
+  int error = child < 0 ? -errno : 0;
   if (child == 0)
     become(argv, inherited, memory, failure[1]);
-  int error = child < 0 ? errno : 0;
   close(failure[1]);
-  if (error == 0)
-    error = exec_error(failure[0]);
+  *refused = child > 0 ? -exec_error(failure[0]) : 0;
   close(failure[0]);
-  if (error == 0) {
+  if (error == 0 && *refused == 0)
     *pid = child;
-    return 0;
-  }
-  if (child > 0)
+  else if (child > 0)
     while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
       ;
-  return -error;
+  return error;
 }

@@ -17,9 +17,10 @@ struct inherited {
 void inherited_restore(const struct inherited *inherited);
 
 /* Forks and executes argv[0], searched in PATH, with its memory where it is asked for. Where
- * that cannot be there is a line, and it runs. 0 and *pid once the command's own code runs; else
- * the negative errno of fork or exec, with no child left. */
+ * that cannot be there is a line, and it runs. 0 and *pid once the command's own code runs, or 0
+ * and in *refused the negative errno of exec; else the negative errno of what we need ourselves.
+ * Then no child is left. */
 int command_start(char *const argv[], const struct inherited *inherited,
-                  const struct memory *memory, pid_t *pid);
+                  const struct memory *memory, pid_t *pid, int *refused);
 
 #endif

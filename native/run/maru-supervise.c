@@ -7,13 +7,16 @@
  * After:   restores the terminal, writes one line of JSON to --report-fd, then
  *          becomes --reporter if there is one:
  *              REPORTER report-run REPORT-FD STATUS [BOARD-PATH]
- *          which is to exit with STATUS.  No process stands beside the run.
+ *          which is to exit with STATUS, or is to die of the signal -STATUS.  No process stands
+ *          beside the run.
  *          Without --report-fd nothing was planned: where no room was active either, the
  *          supervisor says the one line itself (--verdict no: says nothing), and the reporter need
  *          not start.  Else it becomes that, with a plan of no more.
  *
  * Status:  125 maru failed, 126 the command cannot be executed, 127 it was not
- *          found, else its own, or 128 + the signal that ended it.
+ *          found, else its own, or 128 + the signal that ended it.  Of SIGINT and SIGQUIT the
+ *          supervisor dies as the command did, without a core: a shell ends its loop or its script
+ *          on an interrupt only where that is what ended the child.
  *
  * What runs beside the command (--beside) starts before it and is told when it is over; see
  * beside.h.  It is not the command's: neither its time nor its end counts.
@@ -31,6 +34,7 @@
 #define _GNU_SOURCE
 #include "beside.h"
 #include "command.h"
+#include "die.h"
 #include "json.h"
 #include "options.h"
 #include "task.h"
@@ -70,6 +74,7 @@ struct supervisor {
   sigset_t signals;
   pid_t child;
   pid_t lent_to; /* group that we lent the terminal to; 0: none */
+  int died_of;   /* SIGINT or SIGQUIT, where the command did; else 0 */
   uint32_t orphans;
   char board_path[64]; /* MARU_BOARD's value; empty without a board */
 };
@@ -157,17 +162,21 @@ static int start(struct supervisor *self, const struct options *options,
   char *const *argv = options->command;
   note_command(self->run, argv);
   self->run->started_ns = nanoseconds(CLOCK_REALTIME);
-  int error = command_start(argv, inherited, &options->memory, &self->child);
-  if (error == 0) {
+  int refused, error = command_start(argv, inherited, &options->memory, &self->child, &refused);
+  if (error < 0) {
+    fprintf(stderr, "maru: cannot start '%s': %s\n", argv[0], strerror(-error));
+    return STATUS_MARU_FAILED;
+  }
+  if (refused == 0) {
     self->run->pid = self->child;
     self->run->start_time = mr_start_time(self->child);
     show_state(self, MARU_RUN_RUNNING);
     return 0;
   }
-  fprintf(stderr, "maru: cannot execute '%s': %s\n", argv[0], strerror(-error));
-  if (error == -ENOENT)
+  fprintf(stderr, "maru: cannot execute '%s': %s\n", argv[0], strerror(-refused));
+  if (refused == -ENOENT)
     return STATUS_NOT_FOUND;
-  return error == -EAGAIN || error == -ENOMEM ? STATUS_MARU_FAILED : STATUS_CANNOT_EXECUTE;
+  return refused == -EAGAIN || refused == -ENOMEM ? STATUS_MARU_FAILED : STATUS_CANNOT_EXECUTE;
 }
 
 /* ---- during ------------------------------------------------------------ */
@@ -208,7 +217,9 @@ static bool reap(struct supervisor *self, int *status) {
     else if (WIFCONTINUED(how))
       show_state(self, MARU_RUN_RUNNING);
     else {
-      *status = WIFEXITED(how) ? WEXITSTATUS(how) : 128 + WTERMSIG(how);
+      int signal = WIFSIGNALED(how) ? WTERMSIG(how) : 0;
+      *status = signal == 0 ? WEXITSTATUS(how) : 128 + signal;
+      self->died_of = signal == SIGINT || signal == SIGQUIT ? signal : 0;
       return true;
     }
   }
@@ -303,7 +314,7 @@ static void become_reporter(struct supervisor *self, const struct options *optio
                             int status, const struct inherited *inherited) {
   char report[16], code[16];
   snprintf(report, sizeof report, "%d", fd);
-  snprintf(code, sizeof code, "%d", status);
+  snprintf(code, sizeof code, "%d", self->died_of != 0 ? -self->died_of : status);
   fcntl(fd, F_SETFD, 0);
   if (self->board_path[0] != '\0')
     fcntl(self->board.fd, F_SETFD, 0);
@@ -367,5 +378,7 @@ int main(int argc, char **argv) {
   if (self.board_path[0] != '\0')
     maru_board_close(&self.board);
   options_free(&options);
+  if (self.died_of != 0)
+    mr_die_of(self.died_of);
   return status;
 }

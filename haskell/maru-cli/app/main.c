@@ -20,17 +20,9 @@ extern StgClosure ZCMain_main_closure;
 
 static bool is(const char *word, const char *other) { return strcmp(word, other) == 0; }
 
-/* Without a "--" the run-time system takes words of its own wherever they stand. */
-static bool is_for_runtime(char *const *words) {
-  for (; *words != NULL && !is(*words, "--"); words++)
-    if (is(*words, "+RTS") || is(*words, "--RTS"))
-      return true;
-  return false;
-}
-
 /* The command of a run for which nothing is asked; NULL: this is no such run. */
 static char **plain_command(int argc, char **argv, bool *quiet) {
-  if (argc < 3 || !is(argv[1], "run") || is_for_runtime(argv))
+  if (argc < 3 || !is(argv[1], "run"))
     return NULL;
   *quiet = is(argv[2], "--quiet");
   char **command = argv + 2 + *quiet;
@@ -83,5 +75,8 @@ int main(int argc, char *argv[]) {
   run_plainly(argc, argv);
   RtsConfig config = defaultRtsConfig;
   config.rts_hs_main = HS_BOOL_TRUE;
+  /* GHCRTS and +RTS are for the command: here the run-time system would end us before the command
+   * runs, and with a status of its own after it. */
+  config.rts_opts_enabled = RtsOptsIgnoreAll;
   return hs_main(argc, argv, &ZCMain_main_closure, config);
 }

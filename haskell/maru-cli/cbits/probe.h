@@ -19,6 +19,9 @@ int maru_probe_access(int way);
  * another program. */
 void maru_probe_ignore_again(void);
 
+/* Dies of the signal, without a core; returns where that cannot be. */
+void maru_probe_die_of(int number);
+
 /* Descriptors that this process has opened by itself so far are not for a program that it executes;
  * to be called first of all, when there are only the run-time system's. */
 void maru_probe_keep_own_descriptors(void);

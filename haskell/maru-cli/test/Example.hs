@@ -52,11 +52,11 @@ page =
     }
 
 simulator :: Simulator
-simulator = Simulator "example" "Counts" (pure . Right . figures <$> option auto (long "n" <> metavar "N" <> value (3 :: Int) <> help "How far"))
+simulator = Simulator "example" "Counts" (pictured . Right . figures <$> option auto (long "n" <> metavar "N" <> value (3 :: Int) <> help "How far"))
 
 tuner :: Tuner
 tuner =
-  Tuner "example" "Finds that nothing helps" "-- ./sort" (pure ()) $ \() _ ->
+  Tuner "example" "Finds that nothing helps" "-- ./sort" (pure ()) (const Nothing) $ \() _ ->
     pure (Tuned Nothing "no gain: there is nothing to tune" [] Nothing ExitSuccess (Table [] []) (object []))
 
 figures :: Int -> Figures

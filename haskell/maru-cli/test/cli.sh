@@ -86,12 +86,32 @@ status 127 "'no-such-command'" maru run -- no-such-command
 status 126 "cannot execute" maru run -- /
 status 7 "" maru run -- sh -c 'exit 7'
 status 137 "" maru run -- sh -c 'kill -9 $$'
+python3 - <<'PYTHON' || fail "maru does not end as its command did"
+import subprocess
+for option in "--quiet", "--best-effort":
+    for end, status in ("kill -2 $$", -2), ("kill -3 $$", -3), ("exit 130", 130), ("kill -15 $$", 143):
+        run = ["maru", "run", option, "--", "sh", "-c", end]
+        ended = subprocess.run(run, timeout=30, stderr=subprocess.PIPE, text=True)
+        assert ended.returncode == status, (run, ended)
+PYTHON
 timeout 20 maru run --report "$work/report.json" -- sh -c 'exit 7' 2>/dev/full
 [ $? -eq 7 ] || fail "the status is lost where nothing can be said"
 grep -q maru-run/1 "$work/report.json" || fail "the report is lost where nothing can be said"
 status 125 "cannot supervise: /nowhere/libexec/maru/maru-supervise is not there" env MARU_PREFIX=/nowhere maru run -- true
+status 125 "maru: cannot supervise: $PWD/nowhere/libexec/maru/maru-supervise is not there" env MARU_PREFIX=nowhere maru run --best-effort -- true
+status 125 "maru: $PWD/nowhere/lib/maru/libmaru-poll.so is not there" env MARU_PREFIX=nowhere maru run --wait-poll -- true
+without_proc() { unshare -rm sh -c 'mount -t tmpfs none /proc && exec "$@"' sh "$@"; }
+if without_proc true 2>/dev/null; then
+  export -f without_proc
+  status 125 "/proc/self/exe" bash -c 'without_proc "$@"' bash maru run -- true
+fi
 status 125 "cannot write /nowhere/r.json" maru run --report /nowhere/r.json -- true
 status 65 "no-such-profile.json: No such file or directory" maru run @no-such-profile -- true
+# What has no end is read to a bound, not until memory is gone.
+within_memory() { (ulimit -v 3000000 && status 65 "$@" && exit "$failures") || failures=$?; }
+within_memory "cannot use profile /dev/zero: it is larger than 1 MiB" maru run @/dev/zero -- true
+within_memory "/dev/zero: it is larger than 64 MiB" maru sim io --record /dev/zero
+within_memory "/dev/zero: it is larger than 64 MiB" maru sim lock --machine /dev/zero
 
 # ---- run: the command is left alone
 [ "$(echo abc | timeout 20 maru run -- cat 2>/dev/null)" = abc ] || fail "input does not reach the command"
@@ -105,6 +125,12 @@ under=$(timeout 20 maru run -- sh -c "$probe" </dev/null 2>/dev/null)
 for closed in '<&-' '>&-' '2>&-' '<&- >&- 2>&-'; do
   eval "timeout 20 maru run -- sh -c 'exit 4' $closed" 2>"$work/err"
   [ $? -eq 4 ] || fail "wrong status with $closed"
+done
+# What is for a Haskell program's run-time system is the command's, before it and after it.
+for option in --quiet --best-effort; do
+  # shellcheck disable=SC2016 # the inner shell expands
+  words=$(GHCRTS=-A64m timeout 20 maru run "$option" sh -c 'echo "$GHCRTS $*"; exit 7' sh a +RTS -N2 -RTS b --RTS c 2>"$work/err")
+  [ $? -eq 7 ] && [ "$words" = "-A64m a +RTS -N2 -RTS b --RTS c" ] || fail "of GHCRTS and +RTS the command has '$words': $(cat "$work/err")"
 done
 timeout 20 maru run -- true 2>"$work/err"
 grep -Eq '^maru: .* wall; .* user \+ .* system; [0-9]+ MiB' "$work/err" || fail "no verdict: $(cat "$work/err")"
@@ -141,6 +167,13 @@ done
 status 0 "" maru top --once
 status 69 "there is no process 4194305" maru top --once 4194305
 status 64 "process number" maru top nonsense
+# 2^64 + a number, and 2^32 + it: the same in 64 and in 32 bits.
+for more in 18446744073709551616 4294967296; do
+  for words in "top --once" attach "boost advise"; do
+    # shellcheck disable=SC2086 # several words
+    status 64 "a process number is needed" maru $words "$(python3 -c "print($more + $$)")"
+  done
+done
 maru run -- sleep 300 2>/dev/null &
 run=$!
 for _ in $(seq 200); do
@@ -343,6 +376,17 @@ grep -q "simulating map: 0 %" "$work/out" || fail "no progress on a terminal: $(
 tail -c 4 "$work/out" | grep -q "$(printf '\r\033\\[K')$" || fail "the line of progress stays: $(cat -v "$work/out")"
 status 0 "" maru sim map --items 500 --svg "$work/sim.svg"
 python3 -c 'import sys, xml.dom.minidom as x; x.parse(sys.argv[1])' "$work/sim.svg" || fail "the picture is not XML"
+# Two documents in one stream are none, and a table beside one makes it none.
+python3 -c 'import sys, xml.dom.minidom as x; x.parse(sys.stdin)' < <(timeout 60 maru sim map --items 100 --workers 2 --svg -) || fail "a picture on standard output is not alone"
+json maru-machine/1 maru sim lock --duration-ms 1 --save -
+status 64 "only one of --json and --svg can go to standard output" maru sim map --items 100 --workers 2 --json --svg -
+status 64 "only one of --svg and --save can go to standard output" maru sim lock --duration-ms 1 --svg - --save -
+status 64 "only one of --out and --json can go to standard output" maru tune io --budget 1 --json --out - -- true
+status 64 "only one of --json and --svg can go to standard output" maru tune gc --budget 1 --json --svg - -- true
+# Not after minutes of simulating; the status's limit is 30 s.
+status 64 "has no picture" maru sim lock --tuning --svg "$work/none.svg"
+status 64 "has no picture" maru sim io --verdict --runs 100000 --svg "$work/none.svg"
+status 64 "has no picture" maru sim boost --study --svg "$work/none.svg"
 seed_machine=$here/../../../bench/lock/mwrl/seed-machine.json
 json maru-sim/1 maru sim lock --json --duration-ms 5
 json maru-sim/1 maru sim lock --waiting --cores 4 --json
@@ -387,7 +431,15 @@ status 65 "ended with status 1" maru tune gc -- false
 for what in gc io; do
   status 65 "'sleep' was not done within the budget of 500 ms" maru tune $what --budget 0.5 -- sleep 1000
 done
+# What it writes to is looked at before the time is spent.
+for option in --json=/nowhere/t --svg=/nowhere/t; do
+  status 69 "cannot write /nowhere/t" maru tune gc --budget 2 "$option" -- sleep 1000
+done
+status 69 "cannot make the folder /dev/null" maru tune io --budget 2 --out /dev/null/t -- sleep 1000
+status 69 "cannot make the folder /dev/null/maru/profiles" env XDG_CONFIG_HOME=/dev/null maru tune wait --budget 2 -- sleep 1000
 status 64 "a time such as" maru tune gc --budget soon -- true
+status 64 "30 days (720h) are the longest" maru tune io --budget 999999999999999999999999999999h -- true
+status 64 "30 days (720h) are the longest" maru tune io --budget 720.1h -- true
 status 64 "Missing: COMMAND" maru tune gc
 status 64 "objective is one of time, cpu, pause" maru tune gc --objective speed -- true
 status 64 "unknown axis 'colour'" maru tune gc --only allocation,colour -- true
@@ -410,6 +462,9 @@ assert data["statistics"]["num_GCs"] < data["baseline_statistics"]["num_GCs"]
 assert "-A: " in open(work + "/gc").read()
 xml.dom.minidom.parse(work + "/gc.svg")
 PYTHON
+# A profile that was found is kept before all else.
+timeout 400 maru tune gc --budget 5m --only allocation --json=/dev/full --out "$work/kept.json" -- "$work/churn" >/dev/null 2>"$work/err"
+[ $? -eq 69 ] && grep -q maru-profile/1 "$work/kept.json" || fail "a profile is lost with another file: $(cat "$work/err")"
 status 64 "such as p99.9=200us" maru tune lock --slo p99.9 -- true
 status 64 "from 50 to 99.999" maru tune lock --slo p100=1ms -- true
 status 64 "impossible" maru tune lock --slo p99=10ns -- true
@@ -429,6 +484,10 @@ plain=$(ignored grep SigIgn /proc/self/status) under=$(ignored maru run -- grep 
 
 # ---- mistakes name what was meant, and the help of their own command
 status 64 "did you mean 'similar'?" maru simlar
+status 64 "maru: --lock is given twice; see 'maru run --help'" maru run --lock fifo --lock=cna -- true
+status 64 "maru: --seed is given twice; see 'maru sim map --help'" maru sim map --seed 1 --seed 2
+status 64 "Invalid option \`--tuning'" maru sim lock --study --tuning
+status 64 "Invalid option \`--no-such-option'" maru run --no-such-option --no-such-option -- true
 status 64 "did you mean '--budget'?" maru tune gc --budgt 3 -- true
 status 64 "see 'maru tune gc --help'" maru tune gc --budget 3x -- true
 status 64 "see 'maru sim map --help'" maru sim map --no-such-option

@@ -77,6 +77,11 @@ class Status(unittest.TestCase):
         for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV):
             self.assertEqual(sh("kill -%d $$" % number).returncode, 128 + number)
 
+    def test_interrupted_as_the_command_was(self):
+        for number in (signal.SIGINT, signal.SIGQUIT):
+            self.assertEqual(sh("kill -%d $$" % number).returncode, -number)
+            self.assertEqual(sh("exit %d" % (128 + number)).returncode, 128 + number)
+
     def test_not_found(self):
         for name in ("no-such-command-here", "/no/such/path", ""):
             result = run(name)
@@ -88,6 +93,12 @@ class Status(unittest.TestCase):
         with tempfile.NamedTemporaryFile() as plain:
             self.assertEqual(run(plain.name).returncode, 126)
         self.assertEqual(run("/").returncode, 126)
+
+    def test_no_descriptor_is_maru_failed(self):
+        few = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (5, 5))
+        result = run("true", preexec_fn=few)
+        self.assertEqual(result.returncode, 125)
+        self.assertIn("maru: cannot start 'true': Too many open files\n", result.stderr)
 
     def test_usage_is_maru_failed(self):
         for arguments in ([], ["--"], ["true"], ["--bogus", "1", "--", "true"],
@@ -321,6 +332,15 @@ class Terminal(unittest.TestCase):
         self.session.type("echo st=$?\n")
         self.session.expect("st=130")
 
+    def test_interrupt_ends_a_loop_around_it(self):
+        script = "import signal; signal.signal(2, signal.SIG_DFL); print('rea' 'dy', flush=True); signal.pause()"
+        self.session.type("bash -c 'while :; do $S -- python3 -c \"$1\"; done' loop \"%s\"\n" % script)
+        self.session.expect("ready\r\n")
+        self.session.type("\x03")
+        time.sleep(0.2)
+        self.session.type("echo st=$?\n")
+        self.session.expect("st=130")
+
     def test_stop_and_foreground(self):
         self.session.type("$S -- sh -c 'echo rea''dy; read x; echo got=[$x]'\n")
         self.session.expect("ready\r\n")
@@ -440,6 +460,13 @@ class Report(unittest.TestCase):
                 self.assertEqual(result.returncode, 33)
                 self.assertTrue(result.stdout.startswith("report-run %d 5 /proc/" % fd))
                 self.assertTrue(result.stdout.endswith("board\n"))
+
+    def test_reporter_is_told_of_what_the_command_died(self):
+        for end, status in (("kill -2 $$", "-2"), ("exit 130", "130"), ("kill -9 $$", "137")):
+            with tempfile.TemporaryFile("w+") as file:
+                options = ("--report-fd", str(file.fileno()), "--reporter", "/bin/echo")
+                result = run("sh", "-c", end, pass_fds=(file.fileno(),), options=options)
+                self.assertEqual(result.stdout.split()[:3], ["report-run", str(file.fileno()), status])
 
     def unplanned(self, *command, verdict=None):
         with tempfile.TemporaryDirectory() as folder:

@@ -37,7 +37,15 @@ parsed name commandLine arguments = case execParserPure (prefs (columns 100 <> n
   where
     answer (text, code, width) = case code of
       ExitSuccess -> ExitSuccess <$ putStrLn (renderHelp width text)
-      ExitFailure _ -> problem usage (oneLine (helpError text) ++ meant text ++ "; see '" ++ commandOf text ++ " --help'")
+      ExitFailure _ -> problem usage (mistake text ++ "; see '" ++ commandOf text ++ " --help'")
+    -- The library takes an option once and calls the second an invalid one.
+    mistake text = case words (oneLine (helpError text)) of
+      "Invalid" : "option" : quoted : _
+        | option' <- takeWhile (`notElem` "='") (drop 1 quoted),
+          option' `elem` map (filter (`notElem` "[]()|")) (words (oneLine (helpUsage text))),
+          length (filter (\w -> takeWhile (/= '=') w == option') arguments) > 1 ->
+          option' ++ " is given twice"
+      _ -> oneLine (helpError text) ++ meant text
     oneLine chunk = unwords (words (renderHelp 10000 mempty {helpError = chunk}))
     -- The library says it in lines: "Did you mean this?", and a name each.
     meant text = case words (oneLine (helpSuggestions text)) of

@@ -11,6 +11,7 @@ module Maru.Cli.Exit
     reason,
     orNothing,
     orProblem,
+    endingWith,
     reporting,
   )
 where
@@ -74,6 +75,19 @@ orNothing action = either gone Just <$> try action
     gone :: IOException -> Maybe a
     gone _ = Nothing
 
+-- | What only a status of these says is said as it is; all else that goes wrong has the other one.
+endingWith :: [Int] -> Int -> IO a -> IO a
+endingWith known other action =
+  action
+    `catches` [ Handler (\e -> throwIO (e :: ExitCode)),
+                Handler (\e -> throwIO (e :: SomeAsyncException)),
+                Handler (\(Problem status line) -> problem (if status `elem` known then status else other) line),
+                Handler (problem other . unexpectedLine)
+              ]
+
+unexpectedLine :: SomeException -> String
+unexpectedLine = unwords . lines . exceptionText
+
 -- | Runs a whole command: problems become their line and status, other
 -- exceptions status 70 (they are maru's own fault). Standard output that cannot
 -- be written is status 69; a pipe that nobody reads any more ends it as SIGPIPE
@@ -94,8 +108,7 @@ reporting action =
       | isResourceVanishedError e = exit 141
       | ioe_handle e == Just stdout = failed unavailable ("cannot write to standard output: " ++ reason e)
       | otherwise = unexpected (toException e)
-    unexpected e = failed internal (oneLine (exceptionText (e :: SomeException)))
+    unexpected = failed internal . unexpectedLine
     interrupted e = case e of
       UserInterrupt -> exit 130
       _ -> throwIO e
-    oneLine = unwords . lines

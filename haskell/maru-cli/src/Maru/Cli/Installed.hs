@@ -18,7 +18,7 @@ module Maru.Cli.Installed
 where
 
 import Maru.Cli.Exit
-import System.Directory (doesFileExist)
+import System.Directory (doesFileExist, makeAbsolute)
 import System.Environment (getExecutablePath, lookupEnv)
 import System.FilePath (takeDirectory, takeFileName, (</>))
 
@@ -80,8 +80,9 @@ below folder name = do
   there <- doesFileExist path
   pure (if there then Right path else Left path)
 
+-- | Absolute: what is preloaded is looked for by programs in other folders, too.
 prefix :: IO FilePath
-prefix = prefixOf <$> lookupEnv "MARU_PREFIX" <*> getExecutablePath
+prefix = (prefixOf <$> lookupEnv "MARU_PREFIX" <*> getExecutablePath) >>= makeAbsolute
 
 needed :: Either FilePath FilePath -> IO FilePath
 needed = either (problem unavailable . notInstalled) pure

@@ -26,10 +26,10 @@ import Maru.Cli.Sim (simCommand)
 import Maru.Cli.Similar (similarCommand)
 import Maru.Cli.Top (topCommand)
 import Maru.Cli.Tune (tuneSubcommand)
-import Maru.Native.Probe (keepOwnDescriptors)
+import Maru.Native.Probe (dieOf, keepOwnDescriptors)
 import Options.Applicative
 import Paths_maru_cli (version)
-import System.Exit (ExitCode)
+import System.Exit (ExitCode (..))
 import System.IO (hFlush, stderr, stdout)
 import System.Posix.Process (exitImmediately)
 
@@ -49,7 +49,10 @@ maru rooms = keepOwnDescriptors >> program dispatch
       printed <- try (hFlush stdout)
       mapM_ (\e -> orNothing (warn ("cannot print all that was measured: " ++ reason e))) (either Just (const Nothing) printed)
       _ <- orNothing (hFlush stderr)
-      status <$ exitImmediately status
+      case status of
+        ExitFailure n | n < 0 -> dieOf (fromIntegral (negate n)) >> leave (ExitFailure (128 - n))
+        _ -> leave status
+    leave status = status <$ exitImmediately status
 
 commandLineOf :: [Room] -> ParserInfo (IO ExitCode)
 commandLineOf rooms =

@@ -16,6 +16,7 @@ module Maru.Cli.Output
 
     -- * Files
     writeTo,
+    oneToOutput,
     readInput,
     makeFolder,
 
@@ -28,9 +29,9 @@ where
 
 import Control.Exception (try)
 import Data.Aeson (Value, encode)
-import qualified Data.ByteString as ByteString
 import qualified Data.ByteString.Lazy as Lazy
 import qualified Data.ByteString.Lazy.Char8 as LazyChars
+import Data.List (intercalate)
 import Maru.Cli.Exit
 import Maru.Cli.WholeFile
 import Maru.Control.Plot (Plot)
@@ -88,9 +89,16 @@ writeTo file content = do
     Right () -> pure ()
     Left e -> problem unavailable ("cannot write " ++ file ++ ": " ++ reason e)
 
--- | What a file holds. Ends with status 65 if it cannot be read or understood.
+-- | Ends with status 64 where several of these options have standard output as their file: two
+-- documents in one stream are none. Else whether one has it: then nothing else is printed there.
+oneToOutput :: [(String, Maybe FilePath)] -> IO Bool
+oneToOutput files = case [name | (name, Just "-") <- files] of
+  names@(_ : _ : _) -> problem usage ("only one of " ++ intercalate " and " names ++ " can go to standard output")
+  names -> pure (not (null names))
+
+-- | What a file of 64 MiB at most holds. Ends with status 65 if it cannot be read or understood.
 readInput :: (Lazy.ByteString -> Either String a) -> FilePath -> IO a
-readInput understand file = try (Lazy.fromStrict <$> ByteString.readFile file) >>= either (refuse . reason) (either refuse pure . understand)
+readInput understand file = readWithin 64 file >>= either refuse pure . (>>= understand)
   where
     refuse why = problem badInput (file ++ ": " ++ why)
 

@@ -13,14 +13,13 @@ module Maru.Cli.Profile
   )
 where
 
-import Control.Exception (try)
 import Data.Aeson
 import Data.Aeson.Types (Parser, parseEither)
-import qualified Data.ByteString as ByteString
 import qualified Data.ByteString.Lazy as Lazy
 import Data.List (partition)
 import qualified Data.Map.Strict as Map
 import Maru.Cli.Exit
+import Maru.Cli.WholeFile (readWithin)
 import System.Directory (XdgDirectory (XdgConfig), getXdgDirectory)
 import System.FilePath ((<.>), (</>))
 
@@ -51,14 +50,11 @@ profilePath name
   | '/' `elem` name = pure name
   | otherwise = getXdgDirectory XdgConfig ("maru" </> "profiles" </> name <.> "json")
 
--- | Ends with status 65 if the file is not a profile or cannot be read.
+-- | Ends with status 65 if the file is not a profile, of 1 MiB at most, or cannot be read.
 readProfile :: String -> IO Profile
 readProfile name = do
   path <- profilePath name
-  content <- try (Lazy.fromStrict <$> ByteString.readFile path)
-  case content of
-    Left e -> refuse path (reason e)
-    Right bytes -> either (refuse path) pure (decodeProfile bytes)
+  readWithin 1 path >>= either (refuse path) pure . (>>= decodeProfile)
   where
     refuse path why = problem badInput ("cannot use profile " ++ path ++ ": " ++ why)
 

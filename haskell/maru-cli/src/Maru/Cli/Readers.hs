@@ -11,6 +11,7 @@ module Maru.Cli.Readers
   )
 where
 
+import Data.Int (Int32)
 import Data.List (find, intercalate)
 import Numeric (showFFloat)
 import Options.Applicative
@@ -48,10 +49,10 @@ named :: String -> (a -> String) -> [a] -> String -> Either String a
 named what nameOf known text =
   maybe (Left ("unknown " ++ what ++ " '" ++ text ++ "'; known: " ++ intercalate ", " (map nameOf known))) Right (find ((== text) . nameOf) known)
 
--- | Of a process from so many upwards.
+-- | Of a process from so many upwards. The kernel's are of 32 bits.
 processNumber :: Int -> String -> Either String Int
 processNumber least text = case readMaybe text of
-  Just n | n >= least -> Right n
+  Just n | n >= toInteger least, n <= toInteger (maxBound :: Int32) -> Right (fromInteger n)
   Just 1 -> Left "process 1 is the machine's or the container's first, with everything below it; a program's own number is needed"
   _ -> Left ("a process number is needed, not '" ++ text ++ "'")
 

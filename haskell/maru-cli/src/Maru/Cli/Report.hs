@@ -25,10 +25,10 @@ import System.Posix.Process (executeFile)
 import System.Posix.Types (Fd)
 import Text.Read (readMaybe)
 
--- | Found out now, not after hours; status 125 if it cannot be. @-@ is standard output.
-checkWritable :: FilePath -> IO ()
-checkWritable "-" = pure ()
-checkWritable file = try (checkReplaceable file) >>= either (\e -> problem maruFailed ("cannot write " ++ file ++ ": " ++ reason e)) pure
+-- | Found out now, not after hours; ends with that status if it cannot be. @-@ is standard output.
+checkWritable :: Int -> FilePath -> IO ()
+checkWritable _ "-" = pure ()
+checkWritable status file = try (checkReplaceable file) >>= either (\e -> problem status ("cannot write " ++ file ++ ": " ++ reason e)) pure
 
 -- | Holds these bytes, for the program that this process becomes.
 newReport :: ByteString -> IO Fd
@@ -46,7 +46,8 @@ readReport :: Fd -> IO ByteString
 readReport fd = fdSeek fd AbsoluteSeek 0 >> fdToHandle fd >>= ByteString.hGetContents
 
 -- | From @DESCRIPTOR STATUS ...@: what says what was measured. The status is the command's,
--- whatever happens here. The first argument: for whom alone this is.
+-- whatever happens here; negative, it is the signal to die of. The first argument: for whom alone
+-- this is.
 lastWord :: String -> (Fd -> Int -> [String] -> IO ()) -> [String] -> IO ExitCode
 lastWord _ say (descriptor : code : more)
   | Just fd <- readMaybe descriptor,

@@ -30,6 +30,8 @@ module Maru.Cli.Room
 
     -- * Sim
     Simulator (..),
+    Simulation (..),
+    pictured,
 
     -- * Tune
     Tuner (..),
@@ -168,10 +170,23 @@ data Level
 data Simulator = Simulator
   { simName :: !String,
     simPurpose :: !String,
+    simParser :: !(Parser Simulation)
+  }
+
+-- | What is known of it before it is run.
+data Simulation = Simulation
+  { -- | Options that have it write files by itself, and those files.
+    simulationFiles :: ![(String, Maybe FilePath)],
+    -- | It has a picture.
+    simulationPictured :: !Bool,
     -- | 'Left': what is wrong with the options (status 64). Files that the
     -- options name are read in 'IO'; the model itself is pure.
-    simParser :: !(Parser (IO (Either String Figures)))
+    simulationRun :: !(IO (Either String Figures))
   }
+
+-- | One with a picture, that reads and writes no file.
+pictured :: Either String Figures -> Simulation
+pictured = Simulation [] True . pure
 
 -- | A search for better settings.
 data Tuner = forall flags.
@@ -181,6 +196,8 @@ data Tuner = forall flags.
     -- | What may stand behind @maru tune NAME@.
     tunerExample :: !String,
     tunerParser :: !(Parser flags),
+    -- | Where its picture goes, if there is to be one.
+    tunerPicture :: !(flags -> Maybe FilePath),
     tunerRun :: !(flags -> TuneContext -> IO Tuned)
   }
 
@@ -204,8 +221,8 @@ data Tuned = Tuned
     tunedLine :: !String,
     -- | What it means, a line each.
     tunedAdvice :: ![String],
-    -- | A picture and its file, written when all else is kept.
-    tunedPicture :: !(Maybe (FilePath, Plot)),
+    -- | Drawn where 'tunerPicture' says, when all else is kept.
+    tunedPicture :: !(Maybe Plot),
     -- | Other than success: there is no such setting.
     tunedStatus :: !ExitCode,
     tunedTable :: !Table,

@@ -176,7 +176,7 @@ type Decided = [(String, Asked -> IO (Either Refusal Part))]
 
 -- | The first: what flags of rooms say, for those that a profile has.
 start :: ([String] -> Maybe Decided) -> Decided -> (Bool, Bool, Bool, Maybe FilePath) -> [String] -> IO ExitCode
-start again plugs (bestEffort, explain, quiet, file) text = do
+start again plugs (bestEffort, explain, quiet, file) text = endingWith [usage, badInput, maruFailed] maruFailed $ do
   let (names, words') = splitProfiles text
   applied <- mapM (\name -> (,) name <$> readProfile name) names
   let asked = Asked (maybe False isPage file) (concatMap (snd . profileFlags . snd) applied)
@@ -214,7 +214,7 @@ supervise :: Plan -> IO ExitCode
 supervise plan = do
   executable <- getExecutablePath
   supervisor <- helperAt "maru-supervise" >>= either (problem maruFailed . ("cannot supervise: " ++) . notInstalled) pure
-  mapM_ checkWritable (planReport plan)
+  mapM_ (checkWritable maruFailed) (planReport plan)
   scratch <- newReport (Lazy.toStrict (jsonLine (planJson plan)))
   become maruFailed supervisor (supervisorArguments plan scratch executable)
 

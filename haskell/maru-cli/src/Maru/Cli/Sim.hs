@@ -6,8 +6,10 @@ module Maru.Cli.Sim
   )
 where
 
+import Control.Monad (unless, when)
 import Data.Aeson (object, (.=))
 import qualified Data.ByteString.Lazy as Lazy
+import Data.Maybe (isJust, listToMaybe)
 import qualified Data.Text as Text
 import qualified Data.Text.Encoding as Text
 import Maru.Cli.Exit
@@ -34,16 +36,18 @@ simulator sim =
   where
     drawing = optional (strOption (long "svg" <> metavar "FILE" <> help "Draw the result"))
 
-simulate :: String -> IO (Either String Figures) -> JsonTo -> Maybe FilePath -> IO ExitCode
-simulate name model json drawing = model >>= either (problem usage) shown
+simulate :: String -> Simulation -> JsonTo -> Maybe FilePath -> IO ExitCode
+simulate name model json drawing = do
+  quiet <- oneToOutput (("--json", json) : ("--svg", drawing) : simulationFiles model)
+  when (isJust drawing && not (simulationPictured model)) $
+    problem usage ("the model " ++ name ++ " has no picture of these options")
+  simulationRun model >>= either (problem usage) (shown quiet)
   where
-    shown figures = do
+    shown quiet figures = do
       forced ("simulating " ++ name) (concatMap (tableRows . snd) (figuresTables figures))
-      if "-" `elem` json then pure () else printFigures figures
+      unless quiet (printFigures figures)
       mapM_ (`writeJson` document figures) json
-      mapM_ (draw figures) drawing
+      sequence_ (draw <$> drawing <*> listToMaybe (figuresPlots figures))
       pure ExitSuccess
     document figures = object ["schema" .= ("maru-sim/1" :: String), "model" .= name, "data" .= figuresData figures]
-    draw figures file = case figuresPlots figures of
-      [] -> problem usage ("the model " ++ name ++ " has no picture")
-      plot : _ -> writeTo file (Lazy.fromStrict (Text.encodeUtf8 (Text.pack (svg plot))))
+    draw file = writeTo file . Lazy.fromStrict . Text.encodeUtf8 . Text.pack . svg

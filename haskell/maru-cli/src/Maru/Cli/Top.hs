@@ -18,6 +18,7 @@ import GHC.Clock (getMonotonicTime)
 import Maru.Cli.Exit
 import Maru.Cli.Host (readText)
 import Maru.Cli.Output
+import Maru.Cli.Readers (processNumber)
 import Maru.Cli.Room
 import Maru.Cli.RunSection
 import Maru.Cli.Top.Find
@@ -53,14 +54,11 @@ topCommand rooms =
   where
     flags =
       Flags
-        <$> optional (argument positive (metavar "PID" <> help "Only the run that this process owns or is, or any other program"))
+        <$> optional (argument (eitherReader (processNumber 1)) (metavar "PID" <> help "Only the run that this process owns or is, or any other program"))
         <*> switch (long "once" <> help "Show it once and end")
         <*> option positiveSeconds (long "interval" <> metavar "SECONDS" <> value 1 <> help "Between two looks (default 1)")
         <*> switch (long "json" <> help "Print one line of JSON for each look")
         <*> optional (strOption (long "record" <> metavar "FILE" <> help "Append one line of JSON for each look to FILE"))
-    positive = eitherReader $ \text -> case reads text of
-      [(n, "")] | n > 0 -> Right n
-      _ -> Left ("a process number is needed, not '" ++ text ++ "'")
     positiveSeconds = eitherReader $ \text -> case reads text of
       [(s, "")] | s >= 0.05 && s <= 3600 -> Right s
       _ -> Left ("an interval of 0.05 to 3600 seconds is needed, not '" ++ text ++ "'")

@@ -12,7 +12,7 @@ import Control.Monad (unless)
 import Data.Aeson (object, (.=))
 import qualified Data.ByteString.Lazy as Lazy
 import Data.Char (isAlphaNum)
-import Data.Maybe (fromMaybe, isJust)
+import Data.Maybe (catMaybes, fromMaybe, isJust)
 import qualified Data.Text as Text
 import qualified Data.Text.Encoding as Text
 import GHC.Clock (getMonotonicTime)
@@ -22,6 +22,7 @@ import Maru.Cli.Output
 import Maru.Cli.Profile
 import Maru.Cli.Readers (duration)
 import Maru.Cli.Reaper (withReaper)
+import Maru.Cli.Report (checkWritable)
 import Maru.Cli.Room
 import Maru.Control.Plot (svg)
 import Options.Applicative hiding (internal)
@@ -48,10 +49,10 @@ tuneSubcommand rooms =
       )
 
 tuner :: Tuner -> Mod CommandFields (IO ExitCode)
-tuner (Tuner name purpose example parser run) =
+tuner (Tuner name purpose example parser picture run) =
   command name $
     info
-      ((\flags own command' -> tune name (run own) (command' flags)) <$> common <*> parser <*> behind)
+      ((\flags own command' -> tune name (picture own) (run own) (command' flags)) <$> common <*> parser <*> behind)
       (progDesc purpose <> noIntersperse <> footer ("Example: maru tune " ++ name ++ " " ++ example))
   where
     -- Last: the help shows options before the command, where they have to be.
@@ -63,20 +64,24 @@ tuner (Tuner name purpose example parser run) =
         <*> optional (strOption (long "out" <> metavar "FILE" <> help "Write the profile there instead (- is standard output)"))
         <*> jsonTo
 
-tune :: String -> (TuneContext -> IO Tuned) -> Flags -> IO ExitCode
-tune what run flags = do
+tune :: String -> Maybe FilePath -> (TuneContext -> IO Tuned) -> Flags -> IO ExitCode
+tune what picture run flags = do
   unless (all plain name && not (null name)) $
     problem usage ("the profile's name may have letters, digits, - and _ only, not '" ++ name ++ "'")
   found <- executable (flagCommand flags)
   unless found $ problem badInput ("cannot execute '" ++ flagCommand flags ++ "': there is no such program")
   reaper <- helperPath "maru-reaper"
+  -- Before the time is spent.
+  quiet <- oneToOutput [("--out", flagOut flags), ("--json", flagJson flags), ("--svg", picture)]
+  kept <- maybe (profilePath name) pure (flagOut flags)
+  unless (kept == "-") (makeFolder (takeDirectory kept))
+  mapM_ (checkWritable unavailable) (kept : catMaybes [flagJson flags, picture])
   end <- (+ flagBudget flags) <$> getMonotonicTime
   tuned <- withReaper reaper (\g -> run (TuneContext (flagBudget flags) end (flagCommand flags) (flagArguments flags) g (sayUntil end)))
-  let quiet = flagOut flags == Just "-" || flagJson flags == Just "-"
   unless quiet (mapM_ putStrLn (shown (tunedTable tuned) ++ tunedLine tuned : tunedAdvice tuned))
+  mapM_ (keep kept tuned) (tunedEnvironment tuned)
   mapM_ (`writeJson` document tuned) (flagJson flags)
-  mapM_ (keep tuned) (tunedEnvironment tuned)
-  mapM_ (\(file, plot) -> writeTo file (Lazy.fromStrict (Text.encodeUtf8 (Text.pack (svg plot))))) (tunedPicture tuned)
+  sequence_ (draw <$> picture <*> tunedPicture tuned)
   pure (tunedStatus tuned)
   where
     shown table = if null (tableRows table) then ["no setting was measured to its end within the budget of " ++ seconds (flagBudget flags)] else renderTable table ++ [""]
@@ -95,10 +100,9 @@ tune what run flags = do
           "advice" .= tunedAdvice tuned,
           "data" .= tunedData tuned
         ]
-    keep tuned environment = do
-      path <- maybe (profilePath name) pure (flagOut flags)
-      let bytes = jsonLine (encodeProfile (Profile name what environment (tunedLine tuned) (tunedData tuned)))
-      if path == "-" then Lazy.putStr bytes else makeFolder (takeDirectory path) >> writeTo path bytes
+    draw file plot = writeTo file (Lazy.fromStrict (Text.encodeUtf8 (Text.pack (svg plot))))
+    keep path tuned environment = do
+      writeJson path (encodeProfile (Profile name what environment (tunedLine tuned) (tunedData tuned)))
       unless (path == "-") $
         warn ("profile written to " ++ path ++ maybe ("; use it: maru run @" ++ name ++ " -- COMMAND") (const "") (flagOut flags))
 
@@ -108,6 +112,10 @@ executable file
   | '/' `elem` file = maybe False Directory.executable <$> orNothing (Directory.getPermissions file)
   | otherwise = isJust <$> Directory.findExecutable file
 
--- | Seconds: @30@, @30s@, @1.5m@, @1h@.
+-- | Seconds: @30@, @30s@, @1.5m@, @1h@. What waits counts microseconds, which have an end.
 parseDuration :: String -> Either String Double
-parseDuration text = maybe (Left ("a time such as 30s or 2m is needed, not '" ++ text ++ "'")) Right (duration [("", 1), ("s", 1), ("m", 60), ("h", 3600)] text)
+parseDuration text = case duration [("", 1), ("s", 1), ("m", 60), ("h", 3600)] text of
+  Nothing -> Left ("a time such as 30s or 2m is needed, not '" ++ text ++ "'")
+  Just time
+    | time > 30 * 24 * 3600 -> Left ("30 days (720h) are the longest, not '" ++ text ++ "'")
+    | otherwise -> Right time

@@ -2,6 +2,7 @@
 module Maru.Cli.WholeFile
   ( replaceFile,
     readAtMost,
+    readWithin,
     checkReplaceable,
   )
 where
@@ -12,7 +13,7 @@ import qualified Data.ByteString as ByteString
 import qualified Data.ByteString.Lazy as Lazy
 import Data.List (isPrefixOf)
 import Data.Maybe (isJust, isNothing)
-import Maru.Cli.Exit (orNothing)
+import Maru.Cli.Exit (orNothing, reason)
 import System.Directory (removeFile, renameFile)
 import System.FilePath (takeDirectory, takeFileName, (</>))
 import System.IO
@@ -25,6 +26,12 @@ readAtMost most file = do
     held <- Lazy.hGetContents from
     evaluate (Lazy.toStrict (Lazy.take (fromIntegral most + 1) held))
   pure (if ByteString.length bytes > most then Nothing else Just bytes)
+
+-- | What a file of so many MiB at most holds; 'Left': why not, in a few words.
+readWithin :: Int -> FilePath -> IO (Either String Lazy.ByteString)
+readWithin most file = either (Left . reason) (maybe (Left tooLarge) (Right . Lazy.fromStrict)) <$> try (readAtMost (most * 1048576) file)
+  where
+    tooLarge = "it is larger than " ++ show most ++ " MiB"
 
 -- | The file holds what the action has written when that is done; until then, or if it fails, what
 -- it held before. Links are followed; its owner and permissions stay, and what may not be written

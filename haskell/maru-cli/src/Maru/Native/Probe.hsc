@@ -11,6 +11,7 @@ module Maru.Native.Probe
     windowSize,
     ignoreAgain,
     keepOwnDescriptors,
+    dieOf,
     Topology (..),
     probeTopology,
     waitPolicies,
@@ -75,6 +76,10 @@ foreign import ccall unsafe "maru_probe_ignore_again" ignoreAgain :: IO ()
 -- | What the run-time system has opened is not for programs that this one executes: for the
 -- first moment.
 foreign import ccall unsafe "maru_probe_keep_own_descriptors" keepOwnDescriptors :: IO ()
+
+-- | Dies of this signal, without a core. It comes back where it cannot: as a container's first
+-- process.
+foreign import ccall unsafe "maru_probe_die_of" dieOf :: CInt -> IO ()
 
 foreign import ccall safe "maru_probe_topology" c_topology :: Ptr () -> IO CInt
 

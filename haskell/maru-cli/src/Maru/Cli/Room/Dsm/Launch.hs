@@ -134,7 +134,7 @@ launch nodes hosts asked words' = do
 prepareReport :: Maybe FilePath -> Bool -> [String] -> IO [String]
 prepareReport to advising words' = do
   let file = fromMaybe "" to
-  mapM_ checkWritable to
+  mapM_ (checkWritable maruFailed) to
   encoding <- getFileSystemEncoding
   scratch <- Foreign.withCStringLen encoding (unlines [file, if advising then "advise" else "", show words']) ByteString.packCStringLen >>= newReport
   setEnv "MARU_DSM_REPORT" "1"

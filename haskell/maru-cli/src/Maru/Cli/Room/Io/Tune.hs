@@ -34,6 +34,7 @@ ioTuner =
       tunerPurpose = "Cores for input and output (from four CPUs up), reading ahead, delegation: --io and --io-delegate of maru run",
       tunerExample = "--budget 2m --name scan -- ./scan archive.dat",
       tunerParser = pure (),
+      tunerPicture = const Nothing,
       tunerRun = const tuneIo
     }
 

@@ -21,7 +21,7 @@ import Data.String (fromString)
 import Maru.Cli.Checks
 import Maru.Cli.Output
 import Maru.Cli.Readers
-import Maru.Cli.Room (Simulator (..))
+import Maru.Cli.Room (Simulation (..), Simulator (..))
 import Maru.Control.Plot
 import Maru.Control.Sim.Lock
 import Maru.Control.Sim.Lock.Study
@@ -36,7 +36,7 @@ lockSimulator =
   Simulator
     { simName = "lock",
       simPurpose = "A contended lock: who is next, what it costs in throughput and in the tail",
-      simParser = start <$> options
+      simParser = (\o -> Simulation [("--save", optionSave o)] (isPictured (optionAction o)) (start o)) <$> options
     }
 
 data Options = Options
@@ -58,6 +58,12 @@ data Action
   | -- | A queue that sleeps beside one that does not.
     Waits
   | Calibrate !Points
+
+isPictured :: Action -> Bool
+isPictured asked = case asked of
+  Tuning -> False
+  Calibrate _ -> False
+  _ -> True
 
 options :: Parser Options
 options =

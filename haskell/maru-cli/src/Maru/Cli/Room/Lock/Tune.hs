@@ -56,6 +56,7 @@ lockTuner =
       tunerPurpose = "Who gets a contended mutex next: the most acquisitions a second that keep an objective for waits",
       tunerExample = "--slo p99.9=200us --name server -- ./server",
       tunerParser = (,,) <$> objective <*> window <*> metric,
+      tunerPicture = const Nothing,
       tunerRun = \(slo, length', text) context -> do
         way <- traverse parseMetric text >>= waysToLook length'
         tuneLock slo way context

@@ -1,5 +1,4 @@
 {-# LANGUAGE OverloadedStrings #-}
-{-# LANGUAGE TupleSections #-}
 
 -- | @maru tune gc@: flags of GHC's run-time system for a Haskell program, by measurement. They travel
 -- in @GHCRTS@, so the command line stays as it is and a program that is not GHC's simply shows no
@@ -56,6 +55,7 @@ gcTuner =
       tunerPurpose = "The collector's flags of a Haskell program (+RTS -A, -N, -qg and their kin), linked with -rtsopts",
       tunerExample = "--budget 1m --name sort -- ./sort big.txt",
       tunerParser = flags,
+      tunerPicture = flagSvg,
       tunerRun = tuneGc
     }
   where
@@ -98,7 +98,7 @@ tuneGc flags context = do
   failed <- readIORef failures
   mapM_ (problem badInput . ("the program as it is ran, and then did not: " ++)) (Map.lookup before failed)
   statistics <- readIORef seen
-  pure (judged objective given (runStatistics baseline) statistics failed (null (proposal found)) closed race) {tunedPicture = (,surface objective closed) <$> flagSvg flags}
+  pure (judged objective given (runStatistics baseline) statistics failed (null (proposal found)) closed race) {tunedPicture = Just (surface objective closed)}
 
 -- | Bytes: a quarter of the memory that is free.
 roomForAreas :: IO Double

@@ -25,7 +25,7 @@ mapSimulator =
   Simulator
     { simName = "map",
       simPurpose = "A parallel map: workers, chunks and what dispatching them costs",
-      simParser = pure . begin <$> options
+      simParser = pictured . begin <$> options
     }
 
 data Options = Options

@@ -21,7 +21,7 @@ stmSimulator =
   Simulator
     { simName = "stm",
       simPurpose = "Transactions of many threads: a list and a red-black tree, and why one scales",
-      simParser = pure . Right <$> (figures <$> model <*> threads)
+      simParser = pictured . Right <$> (figures <$> model <*> threads)
     }
   where
     threads = option (eitherReader (listOf (wholeFrom 1 1024 "a number of threads"))) (long "threads" <> metavar "N,..." <> value [1, 2, 4, 8, 16, 32, 64] <> help "Threads, a core each (default 1,2,4,...,64)")

@@ -14,7 +14,7 @@ import Data.Maybe (fromMaybe, listToMaybe)
 import Maru.Cli.Checks
 import Maru.Cli.Output
 import Maru.Cli.Readers
-import Maru.Cli.Room (Simulator (..))
+import Maru.Cli.Room (Simulation (..), Simulator (..))
 import Maru.Cli.Room.Steer.Record
 import Maru.Control.CpuList (showCpuList)
 import Maru.Control.Plot
@@ -29,7 +29,7 @@ ioSimulator =
   Simulator
     { simName = "io",
       simPurpose = "Cores for input and output: the controller and its policies against a model of a machine",
-      simParser = begin <$> options
+      simParser = (\o -> Simulation [] (not (optionVerdict o || optionStudy o)) (begin o)) <$> options
     }
 
 -- | A record is one load, in place of the others.

@@ -11,7 +11,7 @@ import Data.List (intercalate, nub)
 import Maru.Cli.Checks
 import Maru.Cli.Output
 import Maru.Cli.Readers
-import Maru.Cli.Room (Simulator (..))
+import Maru.Cli.Room (Simulation (..), Simulator (..))
 import Maru.Control.Plot
 import Maru.Control.Sim.Boost
 import Maru.Control.Sim.Boost.Study
@@ -22,7 +22,7 @@ boostSimulator =
   Simulator
     { simName = "boost",
       simPurpose = "Jobs whose processes wait for each other on nodes that they share: every wait policy, the daemon, the published heuristic",
-      simParser = pure . Right . act <$> options
+      simParser = (\o -> Simulation [] (isComparison (optionWhat o)) (pure (Right (act o)))) <$> options
     }
 
 data Options = Options
@@ -33,6 +33,11 @@ data Options = Options
   }
 
 data What = Comparison | Study | Corners
+
+isComparison :: What -> Bool
+isComparison what = case what of
+  Comparison -> True
+  _ -> False
 
 options :: Parser Options
 options =

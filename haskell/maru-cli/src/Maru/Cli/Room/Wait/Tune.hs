@@ -48,6 +48,7 @@ waitTuner =
       tunerPurpose = "How the processes of a command wait for each other (maru run --wait, --wait-poll)",
       tunerExample = "--budget 5m --name app -- mpirun -n 8 ./app",
       tunerParser = pure (),
+      tunerPicture = const Nothing,
       tunerRun = const tuneWait
     }
 
