@@ -1,0 +1,49 @@
+{-# OPTIONS_GHC -fno-cse -fno-full-laziness #-}
+
+-- | 'Auto' is no engine: it goes from the caller to another back end within one list. The laws hold
+-- across that place, too.
+module Automatic (tests) where
+
+import Control.Exception (ErrorCall (..), evaluate, try)
+import Control.Monad (unless)
+import GHC.Clock (getMonotonicTime)
+import Maru (parMapWith)
+import Maru.Options
+import Subject
+import Test.Tasty (TestTree)
+import Test.Tasty.HUnit (testCase, (@?=))
+
+tests :: TestTree
+tests =
+  named
+    ["auto"]
+    [ testCase "an outcome needs no later item where costs rise" $ do
+        let f n = if n > 8 then endless n else rising 8 n
+        got <- within 30 (evaluate' (take 9 (auto f [0 .. 20])))
+        got @?= [0 .. 8],
+      testCase "a spine that throws costs no item before it where costs rise" $ do
+        let ys = auto (rising 6) ([0 .. 11] <> errorWithoutStackTrace "spine")
+        got <- within 30 (evaluate' (take 12 ys))
+        got @?= [0 .. 11]
+        end <- try (evaluate (length ys))
+        end @?= Left (ErrorCall "spine")
+    ]
+
+auto :: (Int -> b) -> [Int] -> [b]
+auto = parMapWith defaultOptions {backend = Auto, workers = Workers 8}
+
+evaluate' :: [Int] -> IO [Int]
+evaluate' ys = ys <$ evaluate (sum ys)
+
+-- | The argument, after 1 ms, 2 ms, 4 ms and so on up to that one's.
+rising :: Int -> Int -> Int
+rising most n = effect (n <$ burn (0.001 * 2 ^ min most n))
+{-# NOINLINE rising #-}
+
+-- | So many seconds of computing.
+burn :: Double -> IO ()
+burn seconds = getMonotonicTime >>= go
+  where
+    go begun = do
+      now <- getMonotonicTime
+      unless (now - begun >= seconds) (go begun)
