@@ -85,6 +85,18 @@ tests b =
         when (b == Shm) (finishes ["sixteen", "24"] "" ["right", "workers"]),
       testCase "spare threads of the run-time system end where no descriptor is left" $
         when (b == Shm) (finishes ["spares"] "" ["right"]),
+      testGroup
+        "a limit to the length of files (ulimit -f) costs no result"
+        [ testCase (kibibytes <> " KiB") $ do
+            (status, out, err) <- scene ["files", kibibytes, backendName b] ""
+            (status, err) @?= (ExitSuccess, "")
+            let (notes, rest) = partition ("by copy" `isInfixOf`) (lines out)
+            rest @?= ["right", "0", "right"]
+            when (b == Shm) $ do
+              length notes @?= byCopy
+              assertBool out (all ("ulimit -f" `isInfixOf`) notes)
+          | (kibibytes, byCopy) <- [("100000", 0), ("10000", 1), ("0", 1)]
+        ],
       testCase "a channel takes what address space there is, also less than 16 MiB" $
         when (b == Shm) (finishes ["channel"] "" ["(True,Just 1)"]),
       testGroup

@@ -55,7 +55,7 @@ import qualified Data.ByteString.Char8 as Char8
 import Data.IORef (IORef, atomicModifyIORef', newIORef, writeIORef)
 import Data.Int (Int64)
 import Data.Word (Word64, Word8)
-import Foreign.C (CInt (..), CString, Errno (..), eAGAIN, eBADMSG, eNOSPC, errnoToIOError, peekCString)
+import Foreign.C (CInt (..), CString, Errno (..), eAGAIN, eBADMSG, eFBIG, eNOSPC, errnoToIOError, peekCString)
 import Foreign.ForeignPtr (FinalizerPtr, ForeignPtr, newForeignPtr)
 import Foreign.Marshal (alloca)
 import Foreign.Ptr (Ptr, nullPtr)
@@ -190,7 +190,9 @@ unavailable :: String -> Int64 -> String -> IO a
 unavailable what code remedy = throwIO (Unavailable what (errorText code) remedy)
 
 errorText :: Int64 -> String
-errorText code = ioe_description (errnoToIOError "" (Errno (fromIntegral (negate code))) Nothing Nothing)
+errorText code
+  | isError eFBIG code = "files may not be so large (see `ulimit -f`)"
+  | otherwise = ioe_description (errnoToIOError "" (Errno (fromIntegral (negate code))) Nothing Nothing)
 
 pointer :: Int64 -> Ptr a
 pointer address = case fromIntegral address of I# a -> Ptr (int2Addr# a)
