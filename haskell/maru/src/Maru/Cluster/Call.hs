@@ -64,6 +64,7 @@ data Told = Told
 startCall :: Cluster -> Backend -> Options -> Order -> StaticPtr (Remote e a b) -> e -> [a] -> IO (Running b)
 startCall cluster which options order pointer environment inputs = do
   peers <- atomically (alive cluster)
+  when (null peers) (throwIO nobody)
   -- Evaluating the environment may throw, or take for ever.
   begins <- evaluate (Lazy.toStrict (encode (callOf options pointer environment)))
   mask_ $ do
@@ -75,6 +76,8 @@ startCall cluster which options order pointer environment inputs = do
     (belt, first) <- newBelt order
     office <- Office run belt guide cluster (policy options) (chunking options) <$> newTVarIO noEntries <*> newTVarIO Nothing <*> newIORef (Told 0 0 0 0 [])
     call <- listenTo cluster (Handler (hearFrame office results) (loseItems office) (itemsOf office))
+    -- Peers that were lost before that have told this call nothing.
+    atomically (nobodyLeft office)
     spawnFeeder run (Belt.offer belt) (const (finish belt)) inputs
     spawn run forkIOWithUnmask (\restore -> restore (offerAll office))
     failing <- forkIOWithUnmask (\unmask -> unmask (failRest office))
@@ -197,7 +200,7 @@ loseItems office peer = mask_ $ do
     had <- atPeer (peerNumber peer) <$> readTVar (officeLedger office)
     hopeless <- stateTVar (officeLedger office) (lost most (peerNumber peer))
     others <- alive (officeCluster office)
-    when (null others) (modifyTVar' (officeFatal office) (maybe (Just nobody) Just))
+    nobodyLeft office
     pure (had, hopeless, others)
   for_ hopeless $ \e ->
     settle (officeRun office) (officeBelt office) (peerNumber peer) (entryItem e) . Left . toException $
@@ -210,7 +213,15 @@ loseItems office peer = mask_ $ do
     most = case officePolicy office of
       Retry n -> max 3 n
       _ -> 3
-    nobody = toException (Unavailable "a peer" "all of them were lost" "")
+
+-- | The call is over where no peer is left.
+nobodyLeft :: Office a b -> STM ()
+nobodyLeft office = do
+  others <- alive (officeCluster office)
+  when (null others) (modifyTVar' (officeFatal office) (maybe (Just (toException nobody)) Just))
+
+nobody :: Unavailable
+nobody = Unavailable "a peer" "all of them were lost" ""
 
 -- | Waits for what ends the call. Then every item that has no result, or is still to come, gets
 -- that.
