@@ -4,6 +4,7 @@
 -- across that place, too.
 module Automatic (tests) where
 
+import Control.Concurrent (newMVar, withMVar, yield)
 import Control.Exception (ErrorCall (..), evaluate, try)
 import Control.Monad (unless)
 import GHC.Clock (getMonotonicTime)
@@ -26,7 +27,13 @@ tests =
         got <- within 30 (evaluate' (take 12 ys))
         got @?= [0 .. 11]
         end <- try (evaluate (length ys))
-        end @?= Left (ErrorCall "spine")
+        end @?= Left (ErrorCall "spine"),
+      testCase "a look ahead leaves no exception in the caller's input" $ do
+        lock <- newMVar ()
+        let xs = [0 .. 9] <> effect (withMVar lock (\() -> [10 .. 19] <$ burn 0.1))
+        got <- within 30 (evaluate' (take 10 (auto (\n -> effect (n <$ burn 0.005)) xs)))
+        got @?= [0 .. 9]
+        xs @?= [0 .. 19]
     ]
 
 auto :: (Int -> b) -> [Int] -> [b]
@@ -46,4 +53,6 @@ burn seconds = getMonotonicTime >>= go
   where
     go begun = do
       now <- getMonotonicTime
+      -- It may be interrupted.
+      yield
       unless (now - begun >= seconds) (go begun)

@@ -283,7 +283,7 @@ walkAhead wanted xs = do
         over <- readIORef late
         seen <- known feed
         if over || enough seen
-          then (knownCount seen, isJust (knownEnd seen)) <$ forkIO (stopFeed feed)
+          then (knownCount seen, isJust (knownEnd seen)) <$ leaveFeed feed
           else takeMVar news >> look
   -- It walks what is there before this thread runs again.
   yield
