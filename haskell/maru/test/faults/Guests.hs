@@ -47,6 +47,7 @@ tests b =
       testCase "a caller that ignores SIGCHLD" $ chld b Ignore,
       testCase "a caller whose SIGCHLD handler waits for any child" $
         chld b (Catch (void (try (getAnyProcessStatus False False) :: IO (Either SomeException (Maybe (ProcessID, Process.ProcessStatus)))))),
+      testCase "signals that the program ignores end no worker (nohup)" $ ignoring b,
       testGroup
         "where the system refuses: the right result, or one clear line"
         [ testCase what (refusing b argument)
@@ -177,6 +178,21 @@ heirs b = leavingNothing $ do
       Right _ -> ExitFailure 1
   within 20 (getProcessStatus True False pid) >>= (@?= Just (Process.Exited ExitSuccess))
   within 20 (evaluate (sum ys)) >>= (@?= 5050)
+
+-- | A worker that gets them goes on. Where the program does not ignore them they end it.
+ignoring :: Backend -> Assertion
+ignoring b = leavingNothing . forM_ [sigHUP, sigTERM, sigQUIT] $ \signal -> do
+  let hit n = effect (n <$ when (n == 5) (raiseSignal signal)) :: Int
+      caught handler = bracket (installHandler signal handler Nothing) (\old -> installHandler signal old Nothing) . const . within 20
+      options = (onBackend b) {policy = Skip}
+  survived <- caught Ignore (parMapTry' options hit [1 .. 10])
+  survived @?= map Right [1 .. 10]
+  ended <- caught Default (parMapTry' options hit [1 .. 10])
+  [d | Left d <- ended] @?= [Killed (fromIntegral signal)]
+  where
+    parMapTry' options f xs = evaluate (forced (map (either (Left . death) Right) (parMapTry options f xs)))
+    forced ys = foldr seq () ys `seq` ys
+    death e = maybe Vanished lostDeath (fromException (failedCause e))
 
 chld :: Backend -> Handler -> Assertion
 chld b handler = do
