@@ -5,10 +5,11 @@
 module Automatic (tests) where
 
 import Control.Concurrent (newMVar, withMVar, yield)
-import Control.Exception (ErrorCall (..), evaluate, try)
+import Control.Exception (ErrorCall (..), SomeException, evaluate, throw, try)
 import Control.Monad (unless)
 import GHC.Clock (getMonotonicTime)
 import Maru (parMapWith)
+import Maru.Failure
 import Maru.Options
 import Subject
 import Test.Tasty (TestTree)
@@ -33,7 +34,14 @@ tests =
         let xs = [0 .. 9] <> effect (withMVar lock (\() -> [10 .. 19] <$ burn 0.1))
         got <- within 30 (evaluate' (take 10 (auto (\n -> effect (n <$ burn 0.005)) xs)))
         got @?= [0 .. 9]
-        xs @?= [0 .. 19]
+        xs @?= [0 .. 19],
+      testCase "what f throws itself keeps its index, maru's own types, too" $ do
+        let f n
+              | n < 18 = effect (n <$ burn 0.005)
+              | otherwise = if even n then throw (Untransferable 3 "mine") else throw (WorkerLost 4 0 Vanished 1)
+        got <- within 30 (mapM (try . evaluate) (auto f [0 .. 19]))
+        [show e | Left e <- got :: [Either SomeException Int]]
+          @?= [show (Untransferable 3 "mine"), show (WorkerLost 4 0 Vanished 1)]
     ]
 
 auto :: (Int -> b) -> [Int] -> [b]
