@@ -11,7 +11,8 @@ module Maru.Cluster.Call
   )
 where
 
-import Control.Concurrent (forkIOWithUnmask, killThread)
+import Control.Concurrent (forkIO, forkIOWithUnmask, killThread, threadDelay)
+import Control.Concurrent.MVar
 import Control.Concurrent.STM
 import Control.Exception hiding (Handler)
 import Control.Monad
@@ -129,9 +130,19 @@ supply office call codec peer restore = go 0
           entries <- atomically $ do
             there <- readTVar (peerThere peer)
             if there then stateTVar (officeLedger office) (take' (peerNumber peer) n) else pure []
-          coded <- concat <$> traverse one entries
-          unless (null coded) (sendTo peer (Frame Items call 0 (Lazy.toStrict (encode coded))))
-          go (length coded)
+          block entries >>= go
+    -- How many were sent. One may be late, and what makes it may wait for a result of those before
+    -- it: these are sent alone then.
+    block entries = do
+      sent <- newIORef 0
+      coded <- newMVar []
+      let send = modifyMVar_ coded $ \items -> do
+            unless (null items) (sendTo peer (Frame Items call 0 (Lazy.toStrict (encode (reverse items)))))
+            [] <$ modifyIORef' sent (+ length items)
+      bracket (forkIO (forever (threadDelay 20000 >> send))) killThread $ \_ ->
+        for_ entries (one >=> \items -> modifyMVar_ coded (pure . (items <>)))
+      send
+      readIORef sent
     one entry = do
       bytes <- capture (officeRun office) restore (evaluate (Lazy.toStrict (Codec.encode codec (itemInput (entryItem entry)))))
       case bytes of
