@@ -11,12 +11,15 @@ import Control.Monad
 import Data.Char (toLower)
 import Data.List (isInfixOf, isPrefixOf, partition)
 import Maru
+import Maru.Internal.Cores (giveCores, shareCores, takeCores)
+import Maru.Native.Own
 import System.Exit (ExitCode (..))
 import System.Mem (performMajorGC)
 import System.Posix.Process hiding (ProcessStatus (..))
 import qualified System.Posix.Process as Process
 import System.Posix.Signals
 import System.Posix.Types (ProcessID)
+import System.Timeout (timeout)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit
 import Tools
@@ -43,6 +46,7 @@ tests b =
           within 20 (masked (parMapM (onBackend b) (working 1) [1 .. 50])) >>= (@?= [2 .. 51]),
       testCase "a process that the program forks while a map runs disturbs nothing" $ forks b,
       testCase "a map inside a process that the program forked" $ forkedMap b,
+      testCase "a process that the program forked is not held up by what another thread was at" $ when (b == Shm) heldUp,
       testCase "a forked process that goes on with its parent's map gets one clear error" $ heirs b,
       testCase "a caller that ignores SIGCHLD" $ chld b Ignore,
       testCase "a caller whose SIGCHLD handler waits for any child" $
@@ -165,6 +169,24 @@ forkedMap b = leavingNothing $ do
     left <- children
     exitImmediately (if ys == [2 .. 101] && null left then ExitSuccess else ExitFailure 1)
   within 20 (getProcessStatus True False pid) >>= (@?= Just (Process.Exited ExitSuccess))
+
+-- | What threads of the parent hold at the fork nobody gives back in the child.
+heldUp :: Assertion
+heldUp = leavingNothing $ do
+  shareCores 2
+  cores <- takeCores 2
+  own <- newOwn 'a'
+  held <- ownOf own 'a' >>= takeMVar
+  pid <- forkProcess $ do
+    -- The parent gives its cores back meanwhile.
+    threadDelay 200000
+    fresh <- timeout 1000000 (ownOf own 'b' >>= takeMVar)
+    taken <- takeCores (length cores)
+    exitImmediately (if (fresh, length taken) == (Just 'b', length cores) then ExitSuccess else ExitFailure 1)
+  giveCores cores
+  within 20 (getProcessStatus True False pid) >>= (@?= Just (Process.Exited ExitSuccess))
+  ownOf own 'a' >>= (`putMVar` held)
+  assertBool "no core was idle" (not (null cores))
 
 heirs :: Backend -> Assertion
 heirs b = leavingNothing $ do
