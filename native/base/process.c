@@ -198,11 +198,18 @@ int maru_ends_wait(const int *pidfds, size_t count, int timeout_ms) {
   return ended;
 }
 
+/* A handler is the coordinator's. What it ignores stays ignored, as over exec (nohup). */
+static void uncaught(int number) {
+  struct sigaction now;
+  if (sigaction(number, NULL, &now) == 0 && now.sa_handler != SIG_IGN)
+    signal(number, SIG_DFL);
+}
+
 void maru_worker_signals(void) {
   signal(SIGINT, SIG_IGN);
-  signal(SIGHUP, SIG_DFL);
-  signal(SIGTERM, SIG_DFL);
-  signal(SIGQUIT, SIG_DFL);
+  uncaught(SIGHUP);
+  uncaught(SIGTERM);
+  uncaught(SIGQUIT);
   signal(SIGCHLD, SIG_DFL);
 }
 

@@ -64,7 +64,7 @@ int maru_reap_wait(pid_t pid, int pidfd, int timeout_ms, struct maru_death *deat
 int maru_ends_wait(const int *pidfds, size_t count, int timeout_ms);
 
 /* Signals of a worker: interrupts from the terminal are the coordinator's
- * business; a request to end ends it. */
+ * business; a request to end ends it, unless the coordinator ignores that. */
 void maru_worker_signals(void);
 
 /* How many workers pay off in this process (maru_topology_workers), or an error of

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdint.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -14,6 +15,10 @@ size_t mr_page_round(size_t size) {
 }
 
 int mr_sealed_memfd(const char *name, size_t size) {
+  /* A memfd counts as a file: past this limit ftruncate sends SIGXFSZ, which ends the program. */
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && size > limit.rlim_cur)
+    return -EFBIG;
   int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0)
     return -errno;
@@ -69,7 +74,7 @@ int mr_memfd_at(const char *path, struct stat *status) {
 }
 
 int mr_shared_map(const char *name, size_t size, void **base) {
-  /* Without a memfd (a sandbox, no descriptor left) the same memory is had
+  /* Without a memfd (a sandbox, no descriptor left, ulimit -f) the same memory is had
    * anonymously; only its name in /proc/PID/maps is lost. */
   int fd = mr_sealed_memfd(name, size);
   int flags = MAP_SHARED | MAP_NORESERVE | (fd < 0 ? MAP_ANONYMOUS : 0);

@@ -15,7 +15,7 @@
 size_t mr_page_round(size_t size);
 
 /* A memfd of `size` bytes, sealed against resizing (and further sealing), close
- * on exec.  Returns the descriptor or -errno. */
+ * on exec.  Returns the descriptor or -errno; -EFBIG beyond RLIMIT_FSIZE (ulimit -f). */
 int mr_sealed_memfd(const char *name, size_t size);
 
 /* Opens by O_PATH what `path` leads to, if that is a memfd; of *status its type, user,

@@ -3,6 +3,8 @@
 
 #include "check.h"
 
+#include <sys/resource.h>
+
 static void expect(struct maru_log *log, uint64_t index, uint32_t kind, const char *text) {
   struct maru_record record;
   CHECK_EQUAL(maru_log_next(log, &record), 1);
@@ -104,6 +106,19 @@ static void overwritten(void) {
   }
 }
 
+/* A limit to the length of files ends a process by a signal where a file grows past it. */
+static void within_file_limit(void) {
+  struct maru_log *log;
+  struct rlimit limit = {4096, 4096};
+  signal(SIGXFSZ, SIG_DFL); /* Python ignores it, and Meson runs this */
+  CHECK_EQUAL(setrlimit(RLIMIT_FSIZE, &limit), 0);
+  CHECK_EQUAL(maru_log_create(&log, 1 << 20), 0);
+  for (int i = 0; i < 1000; i++)
+    CHECK_EQUAL(maru_log_append(log, (uint64_t)i, 0, "0123456789abcdef", 16), 0);
+  expect(log, 0, 0, "0123456789abcdef");
+  maru_log_destroy(log);
+}
+
 int main(void) {
   struct maru_log *log;
   CHECK_EQUAL(maru_log_create(&log, 0), -EINVAL);
@@ -113,5 +128,6 @@ int main(void) {
   fills_up();
   shortened();
   overwritten();
+  within_file_limit();
   return 0;
 }

@@ -323,7 +323,7 @@ parMapTry options f xs = unsafePerformIO $ do
   running <- startedOn options Ordered Nothing f xs
   pure (map item (outcomes running))
   where
-    item (Outcome i w result) = either (Left . ItemFailed i w) Right result
+    item o = either (Left . ItemFailed (outcomeIndex o) (outcomeWorker o)) Right (outcomeResult o)
 
 -- | Puts a large input where no worker's garbage collector copies it: reading it
 -- in a worker costs no memory, however much the worker collects. The value is

@@ -25,7 +25,7 @@ import Data.List (find)
 -- | Where the items are evaluated.
 data Backend
   = -- | Measure items in the caller, now and then, and go on with 'Shm' as soon as
-    -- what is known to follow is worth it; with 'Sparks' where results are dear to
+    -- what is known to follow is worth it; with 'Threads' where results are dear to
     -- carry to another process, or forked workers are refused (@--nonmoving-gc@),
     -- and there are several capabilities.
     Auto

@@ -11,10 +11,10 @@ module Maru.Codec
   )
 where
 
+import Control.Monad ((>=>))
 import Data.Binary (Binary)
 import qualified Data.Binary as Binary
 import qualified Data.ByteString as Strict
-import qualified Data.ByteString.Char8 as Char8
 import qualified Data.ByteString.Internal as Internal
 import qualified Data.ByteString.Lazy as Lazy
 import qualified Data.ByteString.Unsafe as Unsafe
@@ -85,6 +85,6 @@ storable = Codec {encode = Lazy.fromStrict . bytesOf, decode = elementsOf}
 showRead :: (Show b, Read b) => Codec b
 showRead =
   Codec
-    { encode = Lazy.fromStrict . Char8.pack . show,
-      decode = readEither . Char8.unpack
+    { encode = Binary.encode . show,
+      decode = decode binary >=> readEither
     }

@@ -196,4 +196,4 @@ forked pool f missing = bracket (Shm.engine job) stop $ \running ->
     job = Job (poolOptions pool) (poolSize pool) Ordered Nothing (f (poolEnvironment pool) . snd) missing Nothing Nothing
     places = IntMap.fromList (zip [0 ..] (map fst missing))
     place i = IntMap.findWithDefault i i places
-    outcome (Outcome i _ result) = IntMap.insert (place i) (either (Left . renumber place) Right result)
+    outcome o = let o' = renumbered place o in IntMap.insert (outcomeIndex o') (outcomeResult o')

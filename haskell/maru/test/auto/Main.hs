@@ -28,7 +28,7 @@ main :: IO ()
 main = do
   -- Two cores for two workers, whatever the machine has.
   setEnv "MARU_TOPOLOGY" "virtual:1x2"
-  defaultMain (testGroup "auto" [decisions, lists, places, orders, beside, within2])
+  defaultMain (testGroup "auto" [decisions, lists, places, beside, inside])
 
 decisions :: TestTree
 decisions =
@@ -176,32 +176,7 @@ places =
       testCase "a slow spine keeps its items with the caller" $ do
         (asked, ys) <- slow [1 .. 5] >>= auto dear
         _ <- evaluate (foldl' (+) 0 ys)
-        readIORef asked >>= (@?= Nothing)
-    ]
-  where
-    within low high asked = case asked of
-      Just at | low <= at && at <= high -> pure ()
-      other -> assertFailure ("workers were asked for at " ++ show other)
-    slow [] = pure []
-    slow (x : rest) = unsafeInterleaveIO (threadDelay 30000 >> (x :) <$> slow rest)
-
-orders :: TestTree
-orders =
-  testGroup
-    "the order in which items go to workers"
-    [ testCase "as they come where costs do not rise" $
-        forM_ [Sample [1e6, 1e6, 1e6] 0 0, Sample [1e6, 2e6, 4e6] 0 0, Sample [4e6, 1e6] 0 0, Sample [8e6, 1e6, 1e5] 0 0] $ \sample ->
-          arranged (arrange 2 sample 100) [1 .. 100 :: Int] @?= [1 .. 100],
-      testCase "where they rise the last few are turned round" $
-        arranged (arrange 2 risen 20) [1 .. 20 :: Int] @?= [1 .. 12] <> [20, 19 .. 13],
-      testCase "results go back, and a place there is known here" $
-        forM_ [(n, count) | n <- [1 .. 4], count <- [0 .. 40]] $ \(n, count) -> do
-          let way = arrange n risen count
-              here = [0 .. count - 1]
-          restored way (arranged way here) @?= here
-          map (placeBefore way) here @?= arranged way here,
-      testCase "all before the last few can be consumed before those are there" $
-        take 12 (restored (arrange 2 risen 20) ([1 .. 12] <> undefined)) @?= [1 .. 12 :: Int],
+        readIORef asked >>= (@?= Nothing),
       testCase "an exception names the item's own place" $ do
         let f n = if n == 16 then (turns 1, Just (+ n)) else (turns (3000 * 2 ^ n), Nothing)
             ys = parMapWith defaultOptions {backend = Auto, workers = Workers 2} f [0 .. 17 :: Int]
@@ -209,7 +184,11 @@ orders =
         [untransferableIndex e | Left e <- outcomes] @?= [16]
     ]
   where
-    risen = Sample [4e6, 2e6, 1e6] 0 0
+    within low high asked = case asked of
+      Just at | low <= at && at <= high -> pure ()
+      other -> assertFailure ("workers were asked for at " ++ show other)
+    slow [] = pure []
+    slow (x : rest) = unsafeInterleaveIO (threadDelay 30000 >> (x :) <$> slow rest)
 
 -- | Items begun in workers while the caller is at one of its own. That one ends only when another
 -- item has begun in another process: a map that begins nothing ahead never gets there.
@@ -285,8 +264,8 @@ beside =
     alive process = either (const False :: IOException -> Bool) (const True) <$> try (signalProcess nullSignal process)
 
 -- | Maps inside the items of a map: the cores are the outer map's.
-within2 :: TestTree
-within2 =
+inside :: TestTree
+inside =
   testGroup
     "maps inside maps"
     [ testCase "those inside workers take no core of their brothers, though the caller's first item had taken both" $ do

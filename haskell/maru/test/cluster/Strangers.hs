@@ -5,8 +5,9 @@ module Strangers (tests) where
 
 import Control.Concurrent (forkIO)
 import Control.Exception
-import Control.Monad (forM_, void)
+import Control.Monad (forM_, unless, void, when)
 import qualified Data.ByteString as Bytes
+import GHC.Conc (atomically, retry)
 import Maru
 import Maru.Backend.Process.Wire (packException)
 import Maru.Cluster.Call (startCall)
@@ -17,6 +18,7 @@ import Maru.Internal.Engine (Order (..))
 import Maru.Internal.Start (values)
 import Maru.Native.Stream (newStreamPair)
 import Subject (within)
+import System.IO.Unsafe (unsafePerformIO)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertFailure, testCase, (@?=))
 
@@ -41,11 +43,34 @@ answered trust answers = do
   dismissPeers cluster
   either pure (assertFailure . ("it has an answer: " <>) . show) got
 
+-- | What a call throws that has one peer, which is lost before the call, or while the call evaluates its
+-- environment.
+lost :: Bool -> IO SomeException
+lost before = do
+  (one, other) <- newStreamPair
+  ours <- wireOn one
+  theirs <- wireOn other
+  cluster <- newCluster ByMachines
+  addPeer cluster 1 "a VM of the tests" 1 ours Nothing Elsewhere (pure ())
+  let lose = hangUp theirs >> atomically (alive cluster >>= \left -> unless (null left) retry)
+  when before lose
+  got <- within 20 . try $ do
+    running <- startCall cluster Vm defaultOptions Ordered (static plus) (unsafePerformIO (1 <$ lose)) [21]
+    evaluate (sum (values running))
+  either pure (assertFailure . ("it has an answer: " <>) . show) got
+
+plus :: Remote Int Int Int
+plus = remoteWith (+)
+
 tests :: TestTree
 tests =
   testGroup
     "strangers"
-    [ testCase "an exception in the heap's bytes is read from a process like ours alone" $ do
+    [ testCase "a call fails where the last peer is lost already, or is lost while the call begins" $
+        forM_ [True, False] $ \before -> do
+          e <- lost before
+          fmap unavailableWhy (fromException e) @?= Just "all of them were lost",
+      testCase "an exception in the heap's bytes is read from a process like ours alone" $ do
         typed <- packException (toException DivideByZero)
         alike <- answered Alike [\call -> Frame Threw call 0 typed]
         fromException alike @?= Just DivideByZero

@@ -8,6 +8,7 @@ import Control.Monad (forM_)
 import Data.IORef
 import Data.Typeable (typeOf)
 import Maru.Codec
+import Maru.Failure
 import Maru.Internal.Engine
 import Maru.Options
 import Subject
@@ -37,6 +38,7 @@ tests b =
         [ testCase "ErrorCall" $ kept b (ErrorCall "no"),
           testCase "ArithException" $ kept b DivideByZero,
           testCase "a user's type with contents" $ kept b (Odd 3 ["a", "b"]),
+          testCase "maru's own type" $ kept b (Untransferable 3 "mine"),
           testCase "ExitCode" $ kept b (ExitFailure 3),
           testCase "ExitSuccess" $ kept b ExitSuccess,
           testCase "ThreadKilled, thrown by f itself" $ kept b ThreadKilled,

@@ -70,6 +70,15 @@ choiceGen =
     <*> Gen.element [Ordered, Unordered]
     <*> Gen.element [Nothing, Nothing, Just 1, Just 2, Just 5, Just 100]
 
+-- | Shown as it is, without quotes and escapes.
+newtype Bare = Bare String
+
+instance Show Bare where
+  show (Bare text) = text
+
+instance Read Bare where
+  readsPrec _ text = [(Bare text, "")]
+
 -- | A tree of problems: a number, and parts.
 data Tree = Tree Int [Tree] deriving (Show)
 
@@ -102,6 +111,10 @@ tests b =
       <> [ testCase "the empty list" $ do
              none <- outcomesOf b (job not [])
              length none @?= 0,
+           testCase "show and read of any text" $ do
+             let texts = ["a\255", "\256\955\8217", "\1114111\0", "\55296"]
+             shown <- valuesOf b (job Bare texts) {jobCodec = Just showRead}
+             [text | Bare text <- shown] @?= texts,
            testCase "a single item" $ valuesOf b (job not [True]) >>= (@?= [False]),
            testCase "more workers than items" $ valuesOf b (jobOn 8 (+ 1) [1 :: Int, 2]) >>= (@?= [2, 3]),
            testCase "thousands of items" $

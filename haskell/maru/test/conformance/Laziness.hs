@@ -6,7 +6,7 @@ module Laziness (tests) where
 import Control.Concurrent (threadDelay)
 import Control.Concurrent.MVar
 import Control.Exception (evaluate)
-import Control.Monad (foldM_, forM_)
+import Control.Monad (foldM_, forM_, when)
 import Data.IORef
 import Data.Maybe (fromMaybe)
 import GHC.Stats (GCDetails (..), RTSStats (..), getRTSStats)
@@ -50,6 +50,14 @@ tests b =
             (outcomes running)
             [1 .. 20]
           length (outcomes running) @?= 20,
+      -- Others evaluate the item where f does.
+      testCase "an item that cannot be sent yet delays no item before it" . when (b == Mpi) $ do
+        gate <- newEmptyMVar
+        late <- lazily (takeMVar gate)
+        withRun b (job (* 2) [1, 2, 3, late]) $ \running -> do
+          within 5 (mapM value (take 3 (outcomes running))) >>= (@?= [2, 4, 6 :: Int])
+          putMVar gate 4
+          within 5 (mapM value (outcomes running)) >>= (@?= [2, 4, 6, 8]),
       testCase "an undefined input that f ignores does no harm" $
         valuesOf b (job (const 'x') [undefined, 1 :: Int, undefined]) >>= (@?= "xxx"),
       testCase "an endless loop in one item delays no item before it" $

@@ -4,6 +4,7 @@
 -- back ends.
 module Main (main) where
 
+import qualified Automatic
 import qualified Cluster
 import qualified Failures
 import qualified Law
@@ -25,6 +26,7 @@ main = do
     testGroup
       "conformance"
       ( Cluster.tests :
+        Automatic.tests :
           [ testGroup (backendName b) (map ($ b) [Law.tests, Laziness.tests, Failures.tests, Life.tests, Rivals.tests, Shapes.tests])
             | b <- backends
           ]

@@ -11,12 +11,15 @@ import Control.Monad
 import Data.Char (toLower)
 import Data.List (isInfixOf, isPrefixOf, partition)
 import Maru
+import Maru.Internal.Cores (giveCores, shareCores, takeCores)
+import Maru.Native.Own
 import System.Exit (ExitCode (..))
 import System.Mem (performMajorGC)
 import System.Posix.Process hiding (ProcessStatus (..))
 import qualified System.Posix.Process as Process
 import System.Posix.Signals
 import System.Posix.Types (ProcessID)
+import System.Timeout (timeout)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit
 import Tools
@@ -43,10 +46,12 @@ tests b =
           within 20 (masked (parMapM (onBackend b) (working 1) [1 .. 50])) >>= (@?= [2 .. 51]),
       testCase "a process that the program forks while a map runs disturbs nothing" $ forks b,
       testCase "a map inside a process that the program forked" $ forkedMap b,
+      testCase "a process that the program forked is not held up by what another thread was at" $ when (b == Shm) heldUp,
       testCase "a forked process that goes on with its parent's map gets one clear error" $ heirs b,
       testCase "a caller that ignores SIGCHLD" $ chld b Ignore,
       testCase "a caller whose SIGCHLD handler waits for any child" $
         chld b (Catch (void (try (getAnyProcessStatus False False) :: IO (Either SomeException (Maybe (ProcessID, Process.ProcessStatus)))))),
+      testCase "signals that the program ignores end no worker (nohup)" $ ignoring b,
       testGroup
         "where the system refuses: the right result, or one clear line"
         [ testCase what (refusing b argument)
@@ -85,6 +90,18 @@ tests b =
         when (b == Shm) (finishes ["sixteen", "24"] "" ["right", "workers"]),
       testCase "spare threads of the run-time system end where no descriptor is left" $
         when (b == Shm) (finishes ["spares"] "" ["right"]),
+      testGroup
+        "a limit to the length of files (ulimit -f) costs no result"
+        [ testCase (kibibytes <> " KiB") $ do
+            (status, out, err) <- scene ["files", kibibytes, backendName b] ""
+            (status, err) @?= (ExitSuccess, "")
+            let (notes, rest) = partition ("by copy" `isInfixOf`) (lines out)
+            rest @?= ["right", "0", "right"]
+            when (b == Shm) $ do
+              length notes @?= byCopy
+              assertBool out (all ("ulimit -f" `isInfixOf`) notes)
+          | (kibibytes, byCopy) <- [("100000", 0), ("10000", 1), ("0", 1)]
+        ],
       testCase "a channel takes what address space there is, also less than 16 MiB" $
         when (b == Shm) (finishes ["channel"] "" ["(True,Just 1)"]),
       testGroup
@@ -153,6 +170,24 @@ forkedMap b = leavingNothing $ do
     exitImmediately (if ys == [2 .. 101] && null left then ExitSuccess else ExitFailure 1)
   within 20 (getProcessStatus True False pid) >>= (@?= Just (Process.Exited ExitSuccess))
 
+-- | What threads of the parent hold at the fork nobody gives back in the child.
+heldUp :: Assertion
+heldUp = leavingNothing $ do
+  shareCores 2
+  cores <- takeCores 2
+  own <- newOwn 'a'
+  held <- ownOf own 'a' >>= takeMVar
+  pid <- forkProcess $ do
+    -- The parent gives its cores back meanwhile.
+    threadDelay 200000
+    fresh <- timeout 1000000 (ownOf own 'b' >>= takeMVar)
+    taken <- takeCores (length cores)
+    exitImmediately (if (fresh, length taken) == (Just 'b', length cores) then ExitSuccess else ExitFailure 1)
+  giveCores cores
+  within 20 (getProcessStatus True False pid) >>= (@?= Just (Process.Exited ExitSuccess))
+  ownOf own 'a' >>= (`putMVar` held)
+  assertBool "no core was idle" (not (null cores))
+
 heirs :: Backend -> Assertion
 heirs b = leavingNothing $ do
   let ys = parMapWith (onBackend b) {policy = Fail, window = Just 4} (pausing 5) [1 .. 100 :: Int]
@@ -165,6 +200,21 @@ heirs b = leavingNothing $ do
       Right _ -> ExitFailure 1
   within 20 (getProcessStatus True False pid) >>= (@?= Just (Process.Exited ExitSuccess))
   within 20 (evaluate (sum ys)) >>= (@?= 5050)
+
+-- | A worker that gets them goes on. Where the program does not ignore them they end it.
+ignoring :: Backend -> Assertion
+ignoring b = leavingNothing . forM_ [sigHUP, sigTERM, sigQUIT] $ \signal -> do
+  let hit n = effect (n <$ when (n == 5) (raiseSignal signal)) :: Int
+      caught handler = bracket (installHandler signal handler Nothing) (\old -> installHandler signal old Nothing) . const . within 20
+      options = (onBackend b) {policy = Skip}
+  survived <- caught Ignore (parMapTry' options hit [1 .. 10])
+  survived @?= map Right [1 .. 10]
+  ended <- caught Default (parMapTry' options hit [1 .. 10])
+  [d | Left d <- ended] @?= [Killed (fromIntegral signal)]
+  where
+    parMapTry' options f xs = evaluate (forced (map (either (Left . death) Right) (parMapTry options f xs)))
+    forced ys = foldr seq () ys `seq` ys
+    death e = maybe Vanished lostDeath (fromException (failedCause e))
 
 chld :: Backend -> Handler -> Assertion
 chld b handler = do

@@ -16,6 +16,7 @@ import Foreign.C (CInt (..), CUInt (..))
 import GHC.IO.Handle (hDuplicateTo)
 import Maru
 import Maru.Native.Log
+import Maru.Pool
 import System.Exit (ExitCode (..))
 import System.IO
 import System.Posix.Process (exitImmediately)
@@ -31,6 +32,8 @@ foreign import ccall safe "faults_space" c_space :: CInt -> IO CInt
 foreign import ccall safe "faults_descriptors" c_descriptors :: CInt -> IO CInt
 
 foreign import ccall safe "usleep" c_usleep :: CUInt -> IO CInt
+
+foreign import ccall safe "faults_files" c_files :: CInt -> IO CInt
 
 foreign import ccall safe "faults_processes" c_processes :: IO CInt
 
@@ -129,6 +132,15 @@ play ["spares"] = do
   mapM_ takeMVar called
   _ <- c_usleep 100000
   putStrLn "right"
+play ["files", kibibytes, name] = do
+  refuse ("files " <> kibibytes)
+  (ys, report) <- parMapReporting (options name) (\n -> [n .. n + 1000 :: Int]) [1 .. 100]
+  putStrLn (if ys == [[n .. n + 1000] | n <- [1 .. 100]] then "right" else "wrong")
+  r <- report
+  print (reportInCaller r)
+  mapM_ putStrLn (filter ("by copy" `isInfixOf`) (reportNotes r))
+  pool <- withPool (options name) () (\p -> try (poolMap p (\() n -> n + 1) [1 .. 100 :: Int]))
+  putStrLn (either (\e -> displayException (e :: SomeException)) (\zs -> if zs == [2 .. 101] then "right" else "wrong") pool)
 play ["channel"] = do
   -- Less than 16 MiB of address space.
   c_space 8 >>= \r -> when (r /= 0) (throwIO (userError "no limit"))
@@ -225,6 +237,7 @@ refuse what = do
     "sockets" -> c_refuse 3
     "pages" -> c_refuse 4
     "one-start" -> c_deafChild
+    _ | ["files", kibibytes] <- words what, [(n, "")] <- reads kibibytes -> c_files n
     _ | ["descriptors", more] <- words what, [(n, "")] <- reads more -> c_descriptors n
     _ -> throwIO (userError ("no such refusal: " <> what))
   when (r /= 0) (throwIO (userError ("could not refuse " <> what <> ": error " <> show r)))

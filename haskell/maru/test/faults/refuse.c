@@ -9,6 +9,7 @@
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -29,6 +30,7 @@ int faults_occupy(void);
 int faults_space(int mebibytes);
 int faults_descriptors(int more);
 int faults_processes(void);
+int faults_files(int kibibytes);
 int faults_deaf_child(void);
 
 static int install(struct sock_filter *code, unsigned short length) {
@@ -196,6 +198,12 @@ int faults_descriptors(int more) {
     if (fcntl(next, F_GETFD) < 0 && left-- == 0)
       break;
   return limit(RLIMIT_NOFILE, (rlim_t)next);
+}
+
+/* Files longer than so many KiB, as `ulimit -f` does: a longer one ends its process by SIGXFSZ. */
+int faults_files(int kibibytes) {
+  signal(SIGXFSZ, SIG_DFL);
+  return limit(RLIMIT_FSIZE, (rlim_t)kibibytes << 10);
 }
 
 /* The limit does not bind root. */

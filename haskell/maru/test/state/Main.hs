@@ -112,16 +112,18 @@ holes = property $ do
   (s, w) <- toEnd
   mapM_ (judge s w) (out w)
   where
-    judge s w (Outcome i worker result) = case result of
-      Right y -> do
-        y === negate i
-        diff (deaths w i) (<=) (borne (settingPolicy s))
-        when (worker == -1) $ (deaths w i, isJust (stAlone (state w)) || seals' w i == 2) === (0, True)
-      Left e -> case fromException e of
-        Nothing -> annotateShow e >> failure
-        Just lost -> do
-          (lostIndex lost, lostTries lost) === (i, deaths w i)
-          assert (deaths w i == 1 + borne (settingPolicy s) || deaths w i > 0 && (isJust (stAlone (state w)) || seals' w i == 2))
+    judge s w o =
+      let (i, worker) = (outcomeIndex o, outcomeWorker o)
+       in case outcomeResult o of
+            Right y -> do
+              y === negate i
+              diff (deaths w i) (<=) (borne (settingPolicy s))
+              when (worker == -1) $ (deaths w i, isJust (stAlone (state w)) || seals' w i == 2) === (0, True)
+            Left e -> case fromException e of
+              Nothing -> annotateShow e >> failure
+              Just lost -> do
+                (lostIndex lost, lostTries lost) === (i, deaths w i)
+                assert (deaths w i == 1 + borne (settingPolicy s) || deaths w i > 0 && (isJust (stAlone (state w)) || seals' w i == 2))
     borne policy = case policy of
       Retry n -> n
       _ -> 0

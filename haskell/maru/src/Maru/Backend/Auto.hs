@@ -1,5 +1,4 @@
 {-# LANGUAGE BangPatterns #-}
-{-# LANGUAGE RankNTypes #-}
 {-# LANGUAGE ScopedTypeVariables #-}
 
 -- | Measures some of the items in the caller, and decides again and again
@@ -94,9 +93,7 @@ autoMap means ways f list
     probe watch place0 xs@(x : rest) = do
       (decision, place) <- choose means (costOfFork ways) (reached xs place0)
       case decision of
-        OnWorkers ->
-          let way = arrangement place
-           in restored way <$> onWorkers ways ((placeIndex place +) . placeBefore way) (arranged way xs)
+        OnWorkers -> onWorkers ways (placeIndex place +) xs
         OnCapabilities -> onCapabilities ways (placeIndex place +) xs
         InCaller -> do
           let after = forgetful place {placeIndex = placeIndex place + 1, placeProbes = placeProbes place + 1}
@@ -146,10 +143,6 @@ autoMap means ways f list
             [] -> took
           sample = (placeSample place) {sampleWork = maybe id (:) elsewhere [own]}
       pure (decide means 0 sample cells == OnWorkers)
-
-    arrangement place
-      | placeEnds place = arrange (meansWorkers means) (placeSample place) (placeKnown place - placeIndex place)
-      | otherwise = arrange (meansWorkers means) (Sample [] 0 0) 0
 
     -- Maps some items here, on demand, without measuring each.
     stretch :: Watch -> Place a -> [a] -> IO [b]
@@ -290,7 +283,7 @@ walkAhead wanted xs = do
         over <- readIORef late
         seen <- known feed
         if over || enough seen
-          then (knownCount seen, isJust (knownEnd seen)) <$ forkIO (stopFeed feed)
+          then (knownCount seen, isJust (knownEnd seen)) <$ leaveFeed feed
           else takeMVar news >> look
   -- It walks what is there before this thread runs again.
   yield

@@ -11,7 +11,8 @@ module Maru.Cluster.Call
   )
 where
 
-import Control.Concurrent (forkIOWithUnmask, killThread)
+import Control.Concurrent (forkIO, forkIOWithUnmask, killThread, threadDelay)
+import Control.Concurrent.MVar
 import Control.Concurrent.STM
 import Control.Exception hiding (Handler)
 import Control.Monad
@@ -64,6 +65,7 @@ data Told = Told
 startCall :: Cluster -> Backend -> Options -> Order -> StaticPtr (Remote e a b) -> e -> [a] -> IO (Running b)
 startCall cluster which options order pointer environment inputs = do
   peers <- atomically (alive cluster)
+  when (null peers) (throwIO nobody)
   -- Evaluating the environment may throw, or take for ever.
   begins <- evaluate (Lazy.toStrict (encode (callOf options pointer environment)))
   mask_ $ do
@@ -75,6 +77,8 @@ startCall cluster which options order pointer environment inputs = do
     (belt, first) <- newBelt order
     office <- Office run belt guide cluster (policy options) (chunking options) <$> newTVarIO noEntries <*> newTVarIO Nothing <*> newIORef (Told 0 0 0 0 [])
     call <- listenTo cluster (Handler (hearFrame office results) (loseItems office) (itemsOf office))
+    -- Peers that were lost before that have told this call nothing.
+    atomically (nobodyLeft office)
     spawnFeeder run (Belt.offer belt) (const (finish belt)) inputs
     spawn run forkIOWithUnmask (\restore -> restore (offerAll office))
     failing <- forkIOWithUnmask (\unmask -> unmask (failRest office))
@@ -126,9 +130,19 @@ supply office call codec peer restore = go 0
           entries <- atomically $ do
             there <- readTVar (peerThere peer)
             if there then stateTVar (officeLedger office) (take' (peerNumber peer) n) else pure []
-          coded <- concat <$> traverse one entries
-          unless (null coded) (sendTo peer (Frame Items call 0 (Lazy.toStrict (encode coded))))
-          go (length coded)
+          block entries >>= go
+    -- How many were sent. One may be late, and what makes it may wait for a result of those before
+    -- it: these are sent alone then.
+    block entries = do
+      sent <- newIORef 0
+      coded <- newMVar []
+      let send = modifyMVar_ coded $ \items -> do
+            unless (null items) (sendTo peer (Frame Items call 0 (Lazy.toStrict (encode (reverse items)))))
+            [] <$ modifyIORef' sent (+ length items)
+      bracket (forkIO (forever (threadDelay 20000 >> send))) killThread $ \_ ->
+        for_ entries (one >=> \items -> modifyMVar_ coded (pure . (items <>)))
+      send
+      readIORef sent
     one entry = do
       bytes <- capture (officeRun office) restore (evaluate (Lazy.toStrict (Codec.encode codec (itemInput (entryItem entry)))))
       case bytes of
@@ -197,7 +211,7 @@ loseItems office peer = mask_ $ do
     had <- atPeer (peerNumber peer) <$> readTVar (officeLedger office)
     hopeless <- stateTVar (officeLedger office) (lost most (peerNumber peer))
     others <- alive (officeCluster office)
-    when (null others) (modifyTVar' (officeFatal office) (maybe (Just nobody) Just))
+    nobodyLeft office
     pure (had, hopeless, others)
   for_ hopeless $ \e ->
     settle (officeRun office) (officeBelt office) (peerNumber peer) (entryItem e) . Left . toException $
@@ -210,7 +224,15 @@ loseItems office peer = mask_ $ do
     most = case officePolicy office of
       Retry n -> max 3 n
       _ -> 3
-    nobody = toException (Unavailable "a peer" "all of them were lost" "")
+
+-- | The call is over where no peer is left.
+nobodyLeft :: Office a b -> STM ()
+nobodyLeft office = do
+  others <- alive (officeCluster office)
+  when (null others) (modifyTVar' (officeFatal office) (maybe (Just (toException nobody)) Just))
+
+nobody :: Unavailable
+nobody = Unavailable "a peer" "all of them were lost" ""
 
 -- | Waits for what ends the call. Then every item that has no result, or is still to come, gets
 -- that.

@@ -264,17 +264,18 @@ takeIn peer blocks desk = go
 -- | Sends what came of an item. Of a block's last item it sends what the block took before: the
 -- call may be over with that result.
 handOver :: Peer -> Work b -> Desk -> IO Report -> Outcome (Crossing b) -> IO ()
-handOver peer (Work _ codec) desk look' (Outcome n _ result) = do
+handOver peer (Work _ codec) desk look' outcome = do
   known <- readIORef (deskItems desk)
-  let global = indexIn known
-  crossed <- either (pure . Left) (try . evaluate . Lazy.toStrict . encode codec) result
+  let n = outcomeIndex outcome
+      told = renumbered (indexIn known) outcome
+  crossed <- either (pure . Left) (try . evaluate . Lazy.toStrict . encode codec) (outcomeResult told)
   takeOff (deskShelf desk) n
   atomicModifyIORef' (deskItems desk) (\now -> (IntMap.delete n now, ()))
   for_ (IntMap.lookup n known) $ \(_, Batch count left came) -> do
     modifyIORef' left (subtract 1)
     none <- (== 0) <$> readIORef left
     when none (look' >>= blockDone desk count came >>= send Done 0 . Lazy.toStrict . Binary.encode)
-  either (sendException peer Threw (global n) . renumber global) (send Result (global n)) crossed
+  either (sendException peer Threw (outcomeIndex told)) (send Result (outcomeIndex told)) crossed
   where
     send kind i = sendFrame (peerWire peer) . Frame kind (peerCall peer) i
 

@@ -24,10 +24,11 @@ import qualified Data.IntSet as IntSet
 import Data.Maybe (isNothing)
 import Data.Word (Word32)
 import Foreign.C (CInt (..))
+import Maru.Native.Own
 import System.IO.Unsafe (unsafePerformIO)
 
 -- | Its descriptor, how many there are, and those that this process holds.
-data Shared = Shared !CInt !Int !(MVar IntSet)
+data Shared = Shared !CInt !Int !(Own IntSet)
 
 shared :: IORef (Maybe Shared)
 shared = unsafePerformIO (newIORef Nothing)
@@ -40,13 +41,13 @@ shareCores count = do
   before <- readIORef shared
   when (isNothing before) $ do
     fd <- c_open
-    when (fd >= 0) $ newMVar IntSet.empty >>= writeIORef shared . Just . Shared fd count
+    when (fd >= 0) $ newOwn IntSet.empty >>= writeIORef shared . Just . Shared fd count
 
 -- | In a worker: it holds none, whatever its parent does.
 enterShared :: IO ()
 enterShared = do
   before <- readIORef shared
-  for_ before $ \(Shared fd count _) -> newMVar IntSet.empty >>= writeIORef shared . Just . Shared fd count
+  for_ before $ \(Shared fd count _) -> newOwn IntSet.empty >>= writeIORef shared . Just . Shared fd count
 
 -- | To be kept open in workers.
 sharedDescriptor :: IO [CInt]
@@ -56,9 +57,10 @@ sharedDescriptor = maybe [] (\(Shared fd _ _) -> [fd]) <$> readIORef shared
 takeCores :: Int -> IO [Int]
 takeCores n = readIORef shared >>= maybe (pure []) taking
   where
-    taking (Shared fd count held) = modifyMVar held $ \mine -> do
-      new <- go fd n [i | i <- [0 .. count - 1], IntSet.notMember i mine]
-      pure (foldr IntSet.insert mine new, new)
+    taking (Shared fd count held) =
+      ownOf held IntSet.empty >>= \own -> modifyMVar own $ \mine -> do
+        new <- go fd n [i | i <- [0 .. count - 1], IntSet.notMember i mine]
+        pure (foldr IntSet.insert mine new, new)
     go _ _ [] = pure []
     go fd left (i : more)
       | left <= 0 = pure []
@@ -71,16 +73,17 @@ giveCores :: [Int] -> IO ()
 giveCores [] = pure ()
 giveCores cores = readIORef shared >>= mapM_ giving
   where
-    giving (Shared fd _ held) = modifyMVar_ held $ \mine -> do
-      for_ cores (void . c_give fd . fromIntegral)
-      pure (foldr IntSet.delete mine cores)
+    giving (Shared fd _ held) =
+      ownOf held IntSet.empty >>= \own -> modifyMVar_ own $ \mine -> do
+        for_ cores (void . c_give fd . fromIntegral)
+        pure (foldr IntSet.delete mine cores)
 
 -- | How many no process holds; 'Nothing' where cores are not shared.
 idleCores :: IO (Maybe Int)
 idleCores = readIORef shared >>= traverse counting
   where
     counting (Shared fd count held) = do
-      mine <- readMVar held
+      mine <- ownOf held IntSet.empty >>= readMVar
       length <$> filterM (fmap (== 0) . c_taken fd . fromIntegral) [i | i <- [0 .. count - 1], IntSet.notMember i mine]
 
 foreign import ccall unsafe "maru_cores_open" c_open :: IO CInt

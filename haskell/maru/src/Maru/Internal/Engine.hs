@@ -21,6 +21,7 @@ module Maru.Internal.Engine
     Order (..),
     Running (..),
     Outcome (..),
+    renumbered,
     Report (..),
     noReport,
     idleNs,
@@ -28,8 +29,10 @@ module Maru.Internal.Engine
 where
 
 import Control.Exception (SomeException)
+import Data.Bifunctor (first)
 import Data.Int (Int64)
 import Maru.Codec (Codec)
+import Maru.Failure (renumber)
 import Maru.Options (Backend, Options (..))
 
 type Engine = forall a b. Job a b -> IO (Running b)
@@ -68,12 +71,25 @@ data Arriving a = Arriving
     arrivingFrom :: Int -> [a]
   }
 
-data Outcome b = Outcome
-  { outcomeIndex :: !Int,
-    -- | Which worker; -1 for the caller itself.
-    outcomeWorker :: !Int,
-    outcomeResult :: !(Either SomeException b)
-  }
+data Outcome b
+  = Outcome
+      { outcomeIndex :: !Int,
+        -- | Which worker; -1 for the caller itself.
+        outcomeWorker :: !Int,
+        outcomeResult :: !(Either SomeException b)
+      }
+  | -- | The same. What it throws is maru's own word, not @f@'s: it names the item's index.
+    Judged
+      { outcomeIndex :: !Int,
+        outcomeWorker :: !Int,
+        outcomeResult :: !(Either SomeException b)
+      }
+
+-- | Another index, in what maru says of the item, too. What @f@ throws is @f@'s, of whatever type.
+renumbered :: (Int -> Int) -> Outcome b -> Outcome b
+renumbered number o = case o of
+  Outcome i w result -> Outcome (number i) w result
+  Judged i w result -> Judged (number i) w (first (renumber number) result)
 
 data Running b = Running
   { -- | Produced lazily; consume it from one place.

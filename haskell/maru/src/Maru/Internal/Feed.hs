@@ -8,6 +8,7 @@ module Maru.Internal.Feed
     startFeed,
     known,
     wantUpTo,
+    leaveFeed,
     stopFeed,
   )
 where
@@ -74,13 +75,19 @@ wantUpTo feed n = do
     writeIORef (feedGoal feed) n
     void (tryPutMVar (feedWake feed) ())
 
+-- | The walk ends with the cell that it is at; idempotent. Nothing is thrown there: a handler in what
+-- computes the cell would throw it again, as an exception of the list, for all who hold it.
+leaveFeed :: Feed -> IO ()
+leaveFeed feed = do
+  writeIORef (feedGoal feed) (-1)
+  void (tryPutMVar (feedWake feed) ())
+
 -- | Ends the walk; idempotent. A walker that waits inside the input (for a file,
 -- a socket, a clock) is not interrupted but ends by itself afterwards: an
 -- exception thrown there could stay in the cell, which others may hold too.
 stopFeed :: Feed -> IO ()
 stopFeed feed = do
-  writeIORef (feedGoal feed) (-1)
-  void (tryPutMVar (feedWake feed) ())
+  leaveFeed feed
   status <- threadStatus (feedThread feed)
   case status of
     ThreadBlocked _ -> pure ()

@@ -205,6 +205,7 @@ spawnWorkers :: Run -> Int -> (Int -> Fork) -> (Int -> Restore -> IO ()) -> IO (
 spawnWorkers run count fork body = do
   writeIORef (runStarted run) count
   writeIORef (runUnready run) count
+  when (count == 0) $ void (tryPutMVar (runReady run) Nothing)
   for_ [0 .. count - 1] $ \n ->
     spawn run (fork n) $ \restore -> do
       ready <- try (restore (initialise (runOptions run)))

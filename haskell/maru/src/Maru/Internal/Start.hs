@@ -101,11 +101,11 @@ automatic options f xs = do
           }
   autoMap means ways f xs
   where
-    rest which options' number ys = renumbered number <$> startOn which options' Ordered Nothing f ys
-    renumbered number running = [either (throw . renumber number) id (outcomeResult o) | o <- outcomes running]
+    rest which options' number ys = renumberedAll number <$> startOn which options' Ordered Nothing f ys
+    renumberedAll number running = values running {outcomes = map (renumbered number) (outcomes running)}
     begin busy number ys = do
       running <- startJob Auto options Ordered Nothing f ys Nothing (Just busy)
-      pure Begun {begunList = renumbered number running, begunStop = stop running, begunItemNs = reportItemNs <$> report running}
+      pure Begun {begunList = renumberedAll number running, begunStop = stop running, begunItemNs = reportItemNs <$> report running}
 
 -- | Throws 'BadOptions'. The number of workers is @resolveWorkers'@ to check.
 checkOptions :: Options -> IO ()

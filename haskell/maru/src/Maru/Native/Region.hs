@@ -48,14 +48,14 @@ module Maru.Native.Region
   )
 where
 
-import Control.Concurrent.MVar (MVar, modifyMVar, newMVar)
+import Control.Concurrent.MVar (modifyMVar)
 import Control.Exception (evaluate, mask_, throwIO, try)
 import Control.Monad (join, when)
 import qualified Data.ByteString.Char8 as Char8
 import Data.IORef (IORef, atomicModifyIORef', newIORef, writeIORef)
 import Data.Int (Int64)
 import Data.Word (Word64, Word8)
-import Foreign.C (CInt (..), CString, Errno (..), eAGAIN, eBADMSG, eNOSPC, errnoToIOError, peekCString)
+import Foreign.C (CInt (..), CString, Errno (..), eAGAIN, eBADMSG, eFBIG, eNOSPC, errnoToIOError, peekCString)
 import Foreign.ForeignPtr (FinalizerPtr, ForeignPtr, newForeignPtr)
 import Foreign.Marshal (alloca)
 import Foreign.Ptr (Ptr, nullPtr)
@@ -83,6 +83,7 @@ import GHC.IO (IO (IO))
 import GHC.IO.Exception (IOException (..))
 import Maru.Failure (Unavailable (..))
 import Maru.Native.Force (bytestringTable, normalise)
+import Maru.Native.Own
 import System.IO.Unsafe (unsafePerformIO)
 
 foreign import ccall unsafe "maru_region_new"
@@ -190,7 +191,9 @@ unavailable :: String -> Int64 -> String -> IO a
 unavailable what code remedy = throwIO (Unavailable what (errorText code) remedy)
 
 errorText :: Int64 -> String
-errorText code = ioe_description (errnoToIOError "" (Errno (fromIntegral (negate code))) Nothing Nothing)
+errorText code
+  | isError eFBIG code = "files may not be so large (see `ulimit -f`)"
+  | otherwise = ioe_description (errnoToIOError "" (Errno (fromIntegral (negate code))) Nothing Nothing)
 
 pointer :: Int64 -> Ptr a
 pointer address = case fromIntegral address of I# a -> Ptr (int2Addr# a)
@@ -359,19 +362,20 @@ data Landed = Landed !Int64 Any
 -- | Where small values with pinned memory land, beside each other.
 data Landing = Landing !Anchor !(Ptr ())
 
-landing :: MVar (Maybe Landing)
-landing = unsafePerformIO (newMVar Nothing)
+landing :: Own (Maybe Landing)
+landing = unsafePerformIO (newOwn Nothing)
 {-# NOINLINE landing #-}
 
 unpackBeside :: Ptr Word8 -> Int -> IO (Maybe a)
-unpackBeside bytes size = modifyMVar landing $ \current -> do
-  r <- maybe (pure Nothing) beside current
-  case r of
-    Just x -> pure (current, x)
-    Nothing -> do
-      fresh <- newLanding
-      x <- beside fresh
-      pure (Just fresh, join x)
+unpackBeside bytes size =
+  ownOf landing Nothing >>= \mine -> modifyMVar mine $ \current -> do
+    r <- maybe (pure Nothing) beside current
+    case r of
+      Just x -> pure (current, x)
+      Nothing -> do
+        fresh <- newLanding
+        x <- beside fresh
+        pure (Just fresh, join x)
   where
     beside (Landing anchor base) = do
       code <- c_unpackBeside base bytes (fromIntegral size)

@@ -1,5 +1,3 @@
-{-# LANGUAGE RankNTypes #-}
-
 -- | What 'Maru.Backend.Auto' knows of the ways to map, as a function from what was
 -- measured to a decision. /Internal/.
 --
@@ -20,8 +18,6 @@ module Maru.Backend.Auto.Model
     expected,
     expectedBy,
     cellsWorth,
-    Arrangement (..),
-    arrange,
   )
 where
 
@@ -171,24 +167,3 @@ outcomeNs = 1200
 cellsWorth :: Means -> Int64 -> Sample -> Int
 cellsWorth means forkNs sample =
   max 1 (ceiling (min 20000 (8 * starting means forkNs / typical sample)))
-
--- | In which order the rest of a list goes to workers.
-data Arrangement = Arrangement
-  { -- | What the workers get, and the inverse for their results.
-    arranged, restored :: forall x. [x] -> [x],
-    -- | From an item's place there to its place in the rest.
-    placeBefore :: Int -> Int
-  }
-
--- | @arrange workers sample count@: as they come; but of @count@ items whose
--- costs rise, the last first: begun last, the dearest would keep one worker busy
--- long after the others. Only a few: none of their results can be consumed before
--- all of them are there.
-arrange :: Int -> Sample -> Int -> Arrangement
-arrange workers sample count
-  | rising sample = Arrangement turned turned (\i -> if i < front then i else front + count - 1 - i)
-  | otherwise = Arrangement id id id
-  where
-    front = max 0 (count - 4 * workers)
-    turned :: [x] -> [x]
-    turned xs = let (early, late) = splitAt front xs in early <> reverse late

@@ -74,16 +74,16 @@ accept :: Run a b -> Int -> Record -> IO ()
 accept run slot r = case kindOf (recordKind r) of
   Just Compacted -> do
     value <- unpack (castPtr (recordChunk r)) (recordLength r)
-    one "compact copy" (maybe (Left damaged) Right value)
+    one "compact copy" (Judged i slot (maybe (Left damaged) Right value))
   -- Decoded by the consumer, outside of the lock.
-  Just Coded -> copied >>= one "codec" . decoded
-  Just Threw -> thrown >>= one "exception" . Left
+  Just Coded -> copied >>= one "codec" . Judged i slot . decoded
+  Just Threw -> copied >>= unpackThrown i slot >>= one "exception" . either (Judged i slot . Left) (Outcome i slot . Left)
   Just Sealed -> do
     why <- unpackText <$> copied
     change run (sealed job slot i why)
   Just Refused -> do
     what <- unpackText <$> copied
-    change run (landed i 1 [Outcome i slot (Left (toException (Untransferable i what)))])
+    change run (landed i 1 [Judged i slot (Left (toException (Untransferable i what)))])
   Just Retired -> do
     why <- unpackText <$> copied
     change run (leaves slot . noted ("a worker was replaced: " <> why))
@@ -93,14 +93,13 @@ accept run slot r = case kindOf (recordKind r) of
     why <- unpackText <$> copied
     change run (unstarted slot why)
   Just InitialiserThrew -> do
-    e <- thrown
+    e <- copied >>= unpackException i slot
     change run (leaves slot . failed e)
   _ -> throwIO (ErrorCall ("maru: a worker's channel holds a record of unknown kind " <> show (recordKind r)))
   where
     job = runJob run
     i = recordIndex r
-    one way result = change run (arrived way i 1 [Outcome i slot result])
-    thrown = copied >>= unpackException i slot
+    one way outcome = change run (arrived way i 1 [outcome])
     -- The log's pages are given back; what is kept must be copied.
     copied = Unsafe.unsafePackCStringLen (castPtr (recordChunk r), recordLength r) >>= evaluate . Strict.copy
     damaged = toException (RemoteException i slot "a result" "could not be relocated")

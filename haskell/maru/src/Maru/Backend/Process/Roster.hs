@@ -128,7 +128,7 @@ sealed :: Job a b -> Int -> Int -> String -> State a b -> State a b
 sealed job slot i why s0 = case pieceAt i (stPieces s) of
   Just (_, x : _)
     | i `IntSet.notMember` stSealed s -> noted ("an item was given to a fresh worker: " <> why) again
-    | Just lost <- IntMap.lookup i (stLosses s) -> landed i 1 [Outcome i slot (Left (toException lost))] s
+    | Just lost <- IntMap.lookup i (stLosses s) -> landed i 1 [Judged i slot (Left (toException lost))] s
     | otherwise ->
       counted (\c -> c {countInCaller = countInCaller c + 1})
         . noted ("items were evaluated in the caller: " <> why)
@@ -180,9 +180,9 @@ standIn job n s0
         let left = end - key - IntMap.size (IntMap.filterWithKey (\i _ -> key <= i && i < end) (stLosses st))
          in counted (\c -> c {countInCaller = countInCaller c + left}) $
               landed key (end - key) (zipWith outcome [key .. end - 1] cells) st
-    outcome i x = Outcome i (-1) $ case IntMap.lookup i (stLosses s) of
-      Just lost -> Left (toException lost)
-      Nothing -> Right (normalised (jobFunction job x))
+    outcome i x = case IntMap.lookup i (stLosses s) of
+      Just lost -> Judged i (-1) (Left (toException lost))
+      Nothing -> Outcome i (-1) (Right (normalised (jobFunction job x)))
 
 -- Deaths ---------------------------------------------------------------------
 
@@ -228,7 +228,7 @@ blamed :: Job a b -> Int -> Death -> Int -> Int -> State a b -> State a b
 blamed job slot death key i s0 = case policy (jobOptions job) of
   Retry n | lostTries lost <= n -> s
   Fail -> failed (toException lost) s
-  _ -> landed i 1 [Outcome i slot (Left (toException lost))] s {stPieces = isolate key i (stPieces s)}
+  _ -> landed i 1 [Judged i slot (Left (toException lost))] s {stPieces = isolate key i (stPieces s)}
   where
     lost = WorkerLost i slot death (1 + maybe 0 lostTries (IntMap.lookup i (stLosses s0)))
     s = noted (show lost) s0 {stLosses = IntMap.insert i lost (stLosses s0)}

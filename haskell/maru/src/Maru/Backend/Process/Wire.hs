@@ -12,6 +12,7 @@ module Maru.Backend.Process.Wire
     packException,
     packExceptionText,
     unpackException,
+    unpackThrown,
     unpackExceptionText,
     OnlyCaller (..),
 
@@ -149,15 +150,19 @@ packTyped e = do
 
 -- | Inverse, in the coordinator. Index and worker are for the text form.
 unpackException :: Int -> Int -> Strict.ByteString -> IO SomeException
-unpackException index worker bytes = case Strict.uncons bytes of
+unpackException index worker bytes = either id id <$> unpackThrown index worker bytes
+
+-- | The same: what was thrown there, or on the left what maru says of it.
+unpackThrown :: Int -> Int -> Strict.ByteString -> IO (Either SomeException SomeException)
+unpackThrown index worker bytes = case Strict.uncons bytes of
   Just (form, rest) | form /= textForm -> do
     let (address, body) = Strict.splitAt 8 rest
         aligned = Strict.copy body
     value <- Unsafe.unsafeUseAsCStringLen aligned $ \(p, n) -> unpack (castPtr p) n
     case value of
-      Just payload -> rewrap form <$> joinException (Binary.decode (Lazy.fromStrict address) :: Word64) payload
-      Nothing -> pure (lost "an exception" "(it could not be relocated)")
-  _ -> pure (unpackExceptionText index worker bytes)
+      Just payload -> Right . rewrap form <$> joinException (Binary.decode (Lazy.fromStrict address) :: Word64) payload
+      Nothing -> pure (Left (lost "an exception" "(it could not be relocated)"))
+  _ -> pure (Left (unpackExceptionText index worker bytes))
   where
     lost ty text = toException (RemoteException index worker ty text)
     rewrap form (SomeException x)
