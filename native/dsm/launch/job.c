@@ -240,9 +240,13 @@ static int read_grace(void) {
 
 void mr_launch_catch_signals(struct job *job) {
   sigset_t set;
+  struct sigaction standard = {.sa_handler = SIG_DFL};
   job->grace_ms = read_grace();
   /* A reader that does not read any more is no reason to die. */
   signal(SIGPIPE, SIG_IGN);
+  /* Ignored by our parent it would let the kernel reap the nodes, and how they ended would be lost.
+   */
+  sigaction(SIGCHLD, &standard, &job->on_child);
   sigemptyset(&set);
   sigaddset(&set, SIGCHLD);
   sigaddset(&set, SIGHUP);
@@ -252,6 +256,14 @@ void mr_launch_catch_signals(struct job *job) {
   job->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
   if (job->signals < 0)
     mr_launch_fail(STATUS_MARU_FAILED, "cannot receive signals", strerror(errno));
+}
+
+void mr_launch_give_signals(const struct job *job) {
+  sigset_t none;
+  sigemptyset(&none);
+  sigaction(SIGCHLD, &job->on_child, NULL);
+  signal(SIGPIPE, SIG_DFL);
+  sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
 /* A user that asks twice does not want to wait. But timeout(1), and a terminal that closes, ask

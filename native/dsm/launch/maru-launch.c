@@ -97,9 +97,7 @@ static void become_reporter(const struct job *job, const char *reporter) {
   char descriptor[16], status[16];
   snprintf(descriptor, sizeof descriptor, "%d", job->report);
   snprintf(status, sizeof status, "%d", job->status);
-  sigset_t none;
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, NULL);
+  mr_launch_give_signals(job);
   fcntl(job->report, F_SETFD, 0);
   execl(reporter, reporter, "report-launch", descriptor, status, (char *)NULL);
   fprintf(stderr, "maru: launch: no report: %s: %s\n", reporter, strerror(errno));
