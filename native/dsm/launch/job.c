@@ -238,6 +238,14 @@ static int read_grace(void) {
   return (int)seconds * 1000;
 }
 
+/* Blocked, what we were told to ignore would come all the same. Not so INT: a script's shell
+ * ignores it for all that it starts in the background, and who sends it there means it. */
+static void leave_ignored(sigset_t *set, int number) {
+  struct sigaction inherited;
+  if (sigaction(number, NULL, &inherited) == 0 && inherited.sa_handler == SIG_IGN)
+    sigdelset(set, number);
+}
+
 void mr_launch_catch_signals(struct job *job) {
   sigset_t set;
   struct sigaction standard = {.sa_handler = SIG_DFL};
@@ -252,6 +260,8 @@ void mr_launch_catch_signals(struct job *job) {
   sigaddset(&set, SIGHUP);
   sigaddset(&set, SIGINT);
   sigaddset(&set, SIGTERM);
+  leave_ignored(&set, SIGHUP);
+  leave_ignored(&set, SIGTERM);
   sigprocmask(SIG_BLOCK, &set, NULL);
   job->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
   if (job->signals < 0)

@@ -144,7 +144,7 @@ int mr_launch_write(struct job *job, int fd, const char *bytes, size_t length);
 void mr_launch_catch_signals(struct job *job);
 /* In what we start, or become: signals as they were for us. */
 void mr_launch_give_signals(const struct job *job);
-/* HUP, INT or TERM to us ends the job. */
+/* HUP, INT or TERM to us ends the job; not a HUP or TERM that we inherited as ignored. */
 void mr_launch_read_signals(struct job *job);
 /* Whole lines, to our output or error output; where nobody takes what nodes say, the job ends. */
 void mr_launch_show(struct job *job, int to, const char *lines, size_t length);

@@ -17,7 +17,7 @@
  * descriptor from which it reads the secret. During: each node is a process group; each line of its
  * output appears whole, after
  *          "[NODE] ".  Node 0 has our standard input; the others' is empty.  HUP, INT and TERM end
- *          the job, the second of them at once.
+ *          the job, the second of them at once; not a HUP or TERM that was ignored already (nohup).
  * After:   where one node failed, the others are ended (TERM, then KILL after MARU_LAUNCH_GRACE
  *          seconds), and one line says which and how, if no node said why.  No node outlives this
  * process: the kernel kills them if it dies.
