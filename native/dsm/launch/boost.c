@@ -59,12 +59,9 @@ static int lend(const struct job *job) {
 }
 
 /* Its standard input ends when we do, however that comes. */
-static _Noreturn void become_booster(const char *maru, int life) {
-  sigset_t none;
-  sigemptyset(&none);
+static _Noreturn void become_booster(const struct job *job, const char *maru, int life) {
   setpgid(0, 0); /* the terminal's signals are for us */
-  sigprocmask(SIG_SETMASK, &none, NULL);
-  signal(SIGPIPE, SIG_DFL);
+  mr_launch_give_signals(job);
   if (dup2(life, STDIN_FILENO) == STDIN_FILENO)
     execl(maru, maru, "boost", "--beside", (char *)NULL);
   do_without(maru, errno);
@@ -79,7 +76,7 @@ static void start(struct job *job, const char *maru) {
   }
   job->booster = fork();
   if (job->booster == 0)
-    become_booster(maru, life[0]);
+    become_booster(job, maru, life[0]);
   if (job->booster < 0) {
     do_without("cannot start maru boost", errno);
     job->booster = 0;

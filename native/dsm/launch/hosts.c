@@ -40,7 +40,7 @@ static struct mr_move move = {.listener = -1, .asker = -1};
 
 /* ---- their agents --------------------------------------------------------------------------- */
 
-static void start_agent(struct host *host) {
+static void start_agent(const struct job *job, struct host *host) {
   static char self[4096];
   const char *asked = getenv("MARU_LAUNCH_SSH"), *ssh = asked != NULL ? asked : "ssh";
   char command[4200];
@@ -57,14 +57,11 @@ static void start_agent(struct host *host) {
   if (host->pid < 0)
     mr_launch_fail(STATUS_MARU_FAILED, "cannot start an agent", strerror(errno));
   if (host->pid == 0) {
-    sigset_t none;
-    sigemptyset(&none);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     setpgid(0, 0); /* the terminal's signals are for us */
     if (getppid() != parent || dup2(to[0], 0) < 0 || dup2(from[1], 1) < 0)
       _exit(STATUS_MARU_FAILED);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    signal(SIGPIPE, SIG_DFL);
+    mr_launch_give_signals(job);
     execlp(ssh, ssh, "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o",
            "ServerAliveInterval=5", host->name, command, (char *)NULL);
     fprintf(stderr, "maru: launch: %s: %s\n", ssh, strerror(errno));
@@ -320,7 +317,7 @@ static void watch_hosts(struct job *job) {
 
 static void begin_host(struct job *job, struct host *host) {
   host->alive = host->here;
-  start_agent(host);
+  start_agent(job, host);
   tell_begin(job, host);
 }
 

@@ -238,20 +238,42 @@ static int read_grace(void) {
   return (int)seconds * 1000;
 }
 
+/* Blocked, what we were told to ignore would come all the same. Not so INT: a script's shell
+ * ignores it for all that it starts in the background, and who sends it there means it. */
+static void leave_ignored(sigset_t *set, int number) {
+  struct sigaction inherited;
+  if (sigaction(number, NULL, &inherited) == 0 && inherited.sa_handler == SIG_IGN)
+    sigdelset(set, number);
+}
+
 void mr_launch_catch_signals(struct job *job) {
   sigset_t set;
+  struct sigaction standard = {.sa_handler = SIG_DFL};
   job->grace_ms = read_grace();
   /* A reader that does not read any more is no reason to die. */
   signal(SIGPIPE, SIG_IGN);
+  /* Ignored by our parent it would let the kernel reap the nodes, and how they ended would be lost.
+   */
+  sigaction(SIGCHLD, &standard, &job->on_child);
   sigemptyset(&set);
   sigaddset(&set, SIGCHLD);
   sigaddset(&set, SIGHUP);
   sigaddset(&set, SIGINT);
   sigaddset(&set, SIGTERM);
+  leave_ignored(&set, SIGHUP);
+  leave_ignored(&set, SIGTERM);
   sigprocmask(SIG_BLOCK, &set, NULL);
   job->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
   if (job->signals < 0)
     mr_launch_fail(STATUS_MARU_FAILED, "cannot receive signals", strerror(errno));
+}
+
+void mr_launch_give_signals(const struct job *job) {
+  sigset_t none;
+  sigemptyset(&none);
+  sigaction(SIGCHLD, &job->on_child, NULL);
+  signal(SIGPIPE, SIG_DFL);
+  sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
 /* A user that asks twice does not want to wait. But timeout(1), and a terminal that closes, ask

@@ -27,6 +27,7 @@
 #define MARU_DSM_LAUNCH_H
 
 #include <poll.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -116,8 +117,10 @@ struct job {
   int64_t asked_at;      /* ms: the first of them */
   int64_t kill_at;       /* ms; 0: not */
   int grace_ms;          /* from TERM to KILL */
-  bool said;             /* a node's last words were shown */
-  char *lost;            /* such words of a node that only lost another, and whose */
+  /* As we inherited it. */
+  struct sigaction on_child;
+  bool said;  /* a node's last words were shown */
+  char *lost; /* such words of a node that only lost another, and whose */
   unsigned lost_by, lost_whom;
   struct input input;
   struct keep *keep;              /* NULL: no checkpoints */
@@ -139,7 +142,9 @@ bool mr_launch_ready(struct job *job, int fd, short event);
 /* 0, or what went wrong as negative errno. */
 int mr_launch_write(struct job *job, int fd, const char *bytes, size_t length);
 void mr_launch_catch_signals(struct job *job);
-/* HUP, INT or TERM to us ends the job. */
+/* In what we start, or become: signals as they were for us. */
+void mr_launch_give_signals(const struct job *job);
+/* HUP, INT or TERM to us ends the job; not a HUP or TERM that we inherited as ignored. */
 void mr_launch_read_signals(struct job *job);
 /* Whole lines, to our output or error output; where nobody takes what nodes say, the job ends. */
 void mr_launch_show(struct job *job, int to, const char *lines, size_t length);

@@ -17,7 +17,7 @@
  * descriptor from which it reads the secret. During: each node is a process group; each line of its
  * output appears whole, after
  *          "[NODE] ".  Node 0 has our standard input; the others' is empty.  HUP, INT and TERM end
- *          the job, the second of them at once.
+ *          the job, the second of them at once; not a HUP or TERM that was ignored already (nohup).
  * After:   where one node failed, the others are ended (TERM, then KILL after MARU_LAUNCH_GRACE
  *          seconds), and one line says which and how, if no node said why.  No node outlives this
  * process: the kernel kills them if it dies.
@@ -97,9 +97,7 @@ static void become_reporter(const struct job *job, const char *reporter) {
   char descriptor[16], status[16];
   snprintf(descriptor, sizeof descriptor, "%d", job->report);
   snprintf(status, sizeof status, "%d", job->status);
-  sigset_t none;
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, NULL);
+  mr_launch_give_signals(job);
   fcntl(job->report, F_SETFD, 0);
   execl(reporter, reporter, "report-launch", descriptor, status, (char *)NULL);
   fprintf(stderr, "maru: launch: no report: %s: %s\n", reporter, strerror(errno));

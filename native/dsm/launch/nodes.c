@@ -79,14 +79,11 @@ static bool take_input(const struct job *job, unsigned number, int input) {
 static _Noreturn void become_node(const struct job *job, unsigned i, const int *outputs, int input,
                                   pid_t parent) {
   const struct node *node = &job->node[i];
-  sigset_t none;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent)
     _exit(STATUS_MARU_FAILED);
   setpgid(0, 0);
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, NULL);
-  signal(SIGPIPE, SIG_DFL);
+  mr_launch_give_signals(job);
   signal(SIGTTIN, SIG_DFL);
   if (!take_input(job, job->first + i, input) || dup2(outputs[0], 1) < 0 || dup2(outputs[1], 2) < 0)
     _exit(STATUS_MARU_FAILED);
