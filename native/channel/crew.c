@@ -411,8 +411,8 @@ int maru_crew_claim(struct maru_crew *crew, uint32_t worker, struct maru_chunk *
   }
 }
 
-/* Of what is published little is unclaimed: two chunks a worker.  `next` lags behind by no more than
- * one chunk a worker, so at one chunk a worker this is true. */
+/* Of what is published little is unclaimed: two chunks a worker.  `next` lags behind by no more
+ * than one chunk a worker, so at one chunk a worker this is true. */
 static bool runs_low(const struct maru_crew *crew) {
   /* Relaxed, both: what they count was claimed before the chunk that is done now, or is claimed at
    * this moment by a worker who comes here later. */

@@ -89,6 +89,24 @@ static void bell(struct maru_crew *crew) {
   CHECK_EQUAL(maru_crew_await(crew, seen, &policy, 0), 0);
 }
 
+/* A chunk's end wakes the coordinator where two chunks a worker or fewer are unclaimed, the last
+ * one's too; not while there is more. */
+static void rings_when_little_is_left(void) {
+  struct maru_crew *crew;
+  struct maru_chunk chunk;
+  CHECK_EQUAL(maru_crew_create(&crew, 2, 16), 0);
+  for (uint64_t i = 0; i < 10; i++)
+    CHECK_EQUAL(maru_crew_publish(crew, i, 1), 0);
+  for (unsigned unclaimed = 9; unclaimed < 10; unclaimed--) {
+    uint32_t seen = maru_crew_bell(crew);
+    CHECK_EQUAL(claim(crew, unclaimed % 2, &chunk), 1);
+    CHECK_EQUAL(maru_crew_backlog(crew), unclaimed);
+    maru_crew_done(crew, unclaimed % 2);
+    CHECK_EQUAL(maru_crew_bell(crew) != seen, unclaimed <= 4);
+  }
+  maru_crew_destroy(crew);
+}
+
 /* A ring that is far too large for the chunks of a short run costs a few pages. */
 static void large_ring(void) {
   struct maru_crew *crew;
@@ -122,6 +140,7 @@ int main(void) {
   CHECK(maru_crew_counters(crew, 3) == NULL);
   maru_crew_destroy(crew);
   one_slot();
+  rings_when_little_is_left();
   large_ring();
   return 0;
 }

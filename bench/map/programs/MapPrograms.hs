@@ -70,9 +70,11 @@ programs =
 names :: [String]
 names = [name | (name, _, _) <- programs]
 
+-- | maru chooses how many workers, as in a program whose owner says nothing: maps within maps share
+-- the cores by that.
 programsSides :: Effort -> Int -> [Side]
 programsSides effort cores =
-  [ Side (named name way) [["map", name, mapper, show size, "--grain", show grain, "--workers", show cores] ++ (if null flags then [] else "+RTS" : flags)]
+  [ Side (named name way) [["map", name, mapper, show size, "--grain", show grain, "--workers", "0"] ++ (if null flags then [] else "+RTS" : flags)]
     | (name, full, quick) <- programs,
       let (size, grain) = if effort == Quick then quick else full,
       way <- "map" : [way | way <- waysOf cores, way /= "pool" || oursOf name == "pool"],

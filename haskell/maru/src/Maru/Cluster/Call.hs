@@ -136,7 +136,8 @@ supply office call codec peer restore = go 0
     block entries = do
       sent <- newIORef 0
       coded <- newMVar []
-      let send = modifyMVar_ coded $ \items -> do
+      -- Masked: what is sent is not there any more, also where the timer is killed meanwhile.
+      let send = modifyMVarMasked_ coded $ \items -> do
             unless (null items) (sendTo peer (Frame Items call 0 (Lazy.toStrict (encode (reverse items)))))
             [] <$ modifyIORef' sent (+ length items)
       bracket (forkIO (forever (threadDelay 20000 >> send))) killThread $ \_ ->

@@ -29,7 +29,7 @@ points n = chunks (max 1 (n `div` 64)) [Point (part seed 1000) (part (seed `div`
 -- | Centres, iterations; where the centres are in the end, in thousandths.
 kmeans :: Int -> Int -> [[Point]] -> Mapper -> Int
 kmeans k iterations chunks m = mapsOver m (IntMap.fromList (zip [0 ..] chunks)) $ \shared ->
-  round (1000 * sum [x + 2 * y | Point x y <- go shared iterations begin])
+  round (1000 * sum [x + 2 * y | Point x y <- go shared iterations $!! begin])
   where
     begin = take k (concat chunks)
     places = [0 .. length chunks - 1]
