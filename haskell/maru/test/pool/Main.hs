@@ -370,6 +370,13 @@ deaths =
             ys @?= [1, 5, 3]
             killThread filler
             recovered pool,
+        testCase "what an item throws on fresh forks keeps its index, maru's own types, too" . leavingNothing . within 50 $
+          withPool two {workers = Workers 1} () $ \pool -> do
+            filler <- forkIO (threadDelay 500000 >> putMVar gate 5)
+            -- The second item ends the worker: the others are for forks.
+            r <- try (poolMap pool (\() i -> if i == 4 then throw (Untransferable 0 "mine") else waiting i) [1, 2, 3, 4])
+            r @?= Left (Untransferable 0 "mine")
+            killThread filler,
         testCase "a worker is refused: it goes on with the other; with none there is one clear line" $
           refusing c_refuseSecond . withPool two () $ \pool -> do
             first <- forM [1 .. 3 :: Int] $ \k -> poolMap pool (\() i -> i + k) [1 .. 6] >>= (@?= map (+ k) [1 .. 6]) >> children
