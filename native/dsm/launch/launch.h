@@ -62,7 +62,8 @@ struct stream {
 };
 
 struct node {
-  pid_t pid; /* 0: ended */
+  pid_t pid;   /* 0: ended */
+  pid_t group; /* it and what it has started; 0: nobody is left in it */
   int listener;
   uint16_t port;
   struct stream streams[2];
