@@ -2,7 +2,7 @@
  * before main, locks that are locked again, waits with an end, many objects, signals, faults. Built
  * by the system's compiler and by maru-cc, it prints the same.
  *
- *     threads_edges early|objects|readers|waits|signals|left|faults|killed|forgotten
+ *     threads_edges early|objects|readers|waits|signals|blocked|left|faults|killed|forgotten
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -188,6 +188,35 @@ static void *in_thread(void *unused) {
   handle();
   deep();
   return unused;
+}
+
+/* As programs do around pthread_create, so that one thread alone hears of signals. */
+static char masked[4096 * 8];
+
+static void *all_blocked(void *unused) {
+  sigset_t all, old;
+  sigfillset(&all);
+  require(pthread_sigmask(SIG_BLOCK, &all, &old) == 0, "pthread_sigmask");
+  for (size_t i = 0; i < sizeof masked; i += 4096)
+    masked[i]++;
+  require(sigprocmask(SIG_SETMASK, NULL, &all) == 0 && sigismember(&all, SIGUSR1) == 1, "the mask");
+  require(pthread_sigmask(SIG_SETMASK, &old, NULL) == 0, "pthread_sigmask");
+  require(pthread_sigmask(99, &old, NULL) == EINVAL, "pthread_sigmask refuses");
+  return unused;
+}
+
+static void block_signals(void) {
+  pthread_t id;
+  sigset_t all, old;
+  sigfillset(&all);
+  sigprocmask(SIG_BLOCK, &all, &old);
+  pthread_create(&id, NULL, all_blocked, NULL);
+  pthread_join(id, NULL);
+  all_blocked(NULL);
+  pthread_create(&id, NULL, all_blocked, NULL);
+  pthread_join(id, NULL);
+  sigprocmask(SIG_SETMASK, &old, NULL);
+  printf("blocked %d\n", masked[0]);
 }
 
 static void signals(void) {
@@ -384,9 +413,10 @@ int main(int number, char **arguments) {
   static const struct {
     const char *name;
     void (*run)(void);
-  } parts[] = {{"early", early},   {"objects", objects}, {"readers", readers},
-               {"waits", waits},   {"signals", signals}, {"left", leave},
-               {"faults", faults}, {"killed", killed},   {"forgotten", forgotten}};
+  } parts[] = {{"early", early},        {"objects", objects}, {"readers", readers},
+               {"waits", waits},        {"signals", signals}, {"blocked", block_signals},
+               {"left", leave},         {"faults", faults},   {"killed", killed},
+               {"forgotten", forgotten}};
   for (size_t i = 0; number > 1 && i < sizeof parts / sizeof *parts; i++)
     if (strcmp(arguments[1], parts[i].name) == 0) {
       parts[i].run();
