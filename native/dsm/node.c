@@ -440,7 +440,7 @@ static void on_message(void *context, uint16_t from, const void *message, size_t
 static _Noreturn void lose(uint16_t lost) {
   if (node.job.met && node.me != (lost == 0 ? 1 : 0)) {
     poll(NULL, 0, ECHO_MS);
-    _exit(STATUS_LOST);
+    mr_node_end(STATUS_LOST);
   }
   mr_node_die(STATUS_LOST, "lost node %u; the job cannot go on", lost);
 }
