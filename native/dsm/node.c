@@ -527,7 +527,10 @@ static void map_twins(size_t size) {
     at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, node.twins_fd, 0);
   if (at == MAP_FAILED)
     mr_node_die(STATUS_UNAVAILABLE, "no room for twins of %zu MiB: %s%s", size >> 20,
-                strerror(errno), errno == ENOMEM ? "; set MARU_DSM_MIB to less" : "");
+                strerror(errno),
+                errno == ENOMEM  ? "; set MARU_DSM_MIB to less"
+                : errno == EFBIG ? "; ulimit -f allows less: raise it, or set MARU_DSM_MIB to less"
+                                 : "");
   node.twins = at;
 }
 
@@ -558,6 +561,7 @@ static void map_memory(const struct mr_globals *globals) {
                 node.size >> 20, (void *)MR_ADDRESS, strerror(-rc),
                 rc == -EEXIST   ? " (something else of this process lies there)"
                 : rc == -ENOMEM ? "; set MARU_DSM_MIB to less"
+                : rc == -EFBIG  ? "; ulimit -f allows less: raise it, or set MARU_DSM_MIB to less"
                                 : "");
   if (globals != NULL && !node.lone)
     rc = mr_area_window(node.area, globals->address, (uint32_t)(node.size / MR_PAGE));
