@@ -2,7 +2,7 @@
  * before main, locks that are locked again, waits with an end, many objects, signals, faults. Built
  * by the system's compiler and by maru-cc, it prints the same.
  *
- *     threads_edges early|objects|readers|waits|signals|blocked|left|faults|killed|forgotten
+ *     threads_edges early|objects|readers|waits|keys|signals|blocked|left|faults|killed|forgotten
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -147,6 +147,65 @@ static void waits(void) {
   require(sem_clockwait(&none, CLOCK_MONOTONIC, &steady) == -1 && errno == ETIMEDOUT,
           "sem_clockwait");
   printf("waits\n");
+}
+
+/* ---- keys that are made again and again --------------------------------------------------------
+ */
+
+#define KEYS_AT_ONCE 100
+
+static pthread_key_t keys[KEYS_AT_ONCE], last_key;
+static int destroyed;
+
+static void destroy_number(void *number) { destroyed += *(int *)number; }
+
+static void *use_keys(void *number) {
+  for (int i = 0; i < KEYS_AT_ONCE; i++) {
+    require(pthread_getspecific(keys[i]) == NULL, "a new key has no value");
+    require(pthread_setspecific(keys[i], number) == 0, "pthread_setspecific");
+    require(pthread_getspecific(keys[i]) == number, "pthread_getspecific");
+  }
+  return NULL;
+}
+
+static void make_keys(void (*destructor)(void *)) {
+  for (int i = 0; i < KEYS_AT_ONCE; i++)
+    require(pthread_key_create(&keys[i], destructor) == 0, "pthread_key_create");
+}
+
+static void delete_keys(void) {
+  for (int i = 0; i < KEYS_AT_ONCE; i++)
+    require(pthread_key_delete(keys[i]) == 0, "pthread_key_delete");
+  require(pthread_setspecific(keys[0], &destroyed) == EINVAL, "a deleted key");
+  require(pthread_key_delete(keys[0]) == EINVAL, "a deleted key");
+}
+
+/* What it leaves for the last keys alone is destroyed. */
+static void *use_two_sets(void *number) {
+  static int lost = 1000000;
+  make_keys(destroy_number);
+  use_keys(&lost);
+  delete_keys();
+  make_keys(destroy_number);
+  use_keys(number);
+  return NULL;
+}
+
+static void make_many_keys(void) {
+  static int three = 3, none;
+  pthread_t id;
+  for (int round = 0; round < 30; round++) {
+    make_keys(NULL);
+    use_keys(&none);
+    pthread_create(&id, NULL, use_keys, &none);
+    pthread_join(id, NULL);
+    delete_keys();
+  }
+  pthread_create(&id, NULL, use_two_sets, &three);
+  pthread_join(id, NULL);
+  require(pthread_key_create(&last_key, NULL) == 0 && pthread_getspecific(last_key) == NULL,
+          "the last");
+  printf("keys %d\n", destroyed);
 }
 
 /* ---- signals -------------------------------------------------------------------------------- */
@@ -413,10 +472,10 @@ int main(int number, char **arguments) {
   static const struct {
     const char *name;
     void (*run)(void);
-  } parts[] = {{"early", early},        {"objects", objects}, {"readers", readers},
-               {"waits", waits},        {"signals", signals}, {"blocked", block_signals},
-               {"left", leave},         {"faults", faults},   {"killed", killed},
-               {"forgotten", forgotten}};
+  } parts[] = {{"early", early},         {"objects", objects},    {"readers", readers},
+               {"waits", waits},         {"signals", signals},    {"blocked", block_signals},
+               {"keys", make_many_keys}, {"left", leave},         {"faults", faults},
+               {"killed", killed},       {"forgotten", forgotten}};
   for (size_t i = 0; number > 1 && i < sizeof parts / sizeof *parts; i++)
     if (strcmp(arguments[1], parts[i].name) == 0) {
       parts[i].run();
