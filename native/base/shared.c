@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -14,11 +15,16 @@ size_t mr_page_round(size_t size) {
   return size > SIZE_MAX - page ? 0 : (size + page - 1) & ~(page - 1);
 }
 
-int mr_sealed_memfd(const char *name, size_t size) {
-  /* A memfd counts as a file: past this limit ftruncate sends SIGXFSZ, which ends the program. */
+int mr_file_allowed(size_t size) {
   struct rlimit limit;
-  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && size > limit.rlim_cur)
-    return -EFBIG;
+  bool limited = getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  return limited && size > limit.rlim_cur ? -EFBIG : 0;
+}
+
+int mr_sealed_memfd(const char *name, size_t size) {
+  int rc = mr_file_allowed(size);
+  if (rc < 0)
+    return rc;
   int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0)
     return -errno;

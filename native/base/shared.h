@@ -14,6 +14,10 @@
 /* `size` rounded up to whole pages; 0 when that overflows. */
 size_t mr_page_round(size_t size);
 
+/* Whether a file of this process may be so long, a memfd too: 0, or -EFBIG.  A call that asks for
+ * more than the limit (ulimit -f) would be answered by SIGXFSZ, which ends the process. */
+int mr_file_allowed(size_t size);
+
 /* A memfd of `size` bytes, sealed against resizing (and further sealing), close
  * on exec.  Returns the descriptor or -errno; -EFBIG beyond RLIMIT_FSIZE (ulimit -f). */
 int mr_sealed_memfd(const char *name, size_t size);

@@ -24,6 +24,11 @@ void mr_end_tells(enum mr_launcher launcher) {
   end.told = launcher != MR_LAUNCHER_NONE ? getpid() : 0;
 }
 
+void mr_node_end(int status) {
+  for (;;)
+    syscall(SYS_exit_group, status);
+}
+
 /* One write, whatever other threads do.  The kernel's own: the library's may be what has failed. */
 void mr_node_die(int status, const char *format, ...) {
   char line[256];
@@ -37,7 +42,7 @@ void mr_node_die(int status, const char *format, ...) {
   syscall(SYS_write, STDERR_FILENO, line, (size_t)length);
   if (end.told == getpid())
     mr_launcher_abort(end.launcher, status);
-  _exit(status);
+  mr_node_end(status);
 }
 
 uint64_t mr_environment_number(const char *name, uint64_t otherwise, uint64_t least,

@@ -440,7 +440,7 @@ static void on_message(void *context, uint16_t from, const void *message, size_t
 static _Noreturn void lose(uint16_t lost) {
   if (node.job.met && node.me != (lost == 0 ? 1 : 0)) {
     poll(NULL, 0, ECHO_MS);
-    _exit(STATUS_LOST);
+    mr_node_end(STATUS_LOST);
   }
   mr_node_die(STATUS_LOST, "lost node %u; the job cannot go on", lost);
 }
@@ -527,7 +527,10 @@ static void map_twins(size_t size) {
     at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, node.twins_fd, 0);
   if (at == MAP_FAILED)
     mr_node_die(STATUS_UNAVAILABLE, "no room for twins of %zu MiB: %s%s", size >> 20,
-                strerror(errno), errno == ENOMEM ? "; set MARU_DSM_MIB to less" : "");
+                strerror(errno),
+                errno == ENOMEM  ? "; set MARU_DSM_MIB to less"
+                : errno == EFBIG ? "; ulimit -f allows less: raise it, or set MARU_DSM_MIB to less"
+                                 : "");
   node.twins = at;
 }
 
@@ -558,6 +561,7 @@ static void map_memory(const struct mr_globals *globals) {
                 node.size >> 20, (void *)MR_ADDRESS, strerror(-rc),
                 rc == -EEXIST   ? " (something else of this process lies there)"
                 : rc == -ENOMEM ? "; set MARU_DSM_MIB to less"
+                : rc == -EFBIG  ? "; ulimit -f allows less: raise it, or set MARU_DSM_MIB to less"
                                 : "");
   if (globals != NULL && !node.lone)
     rc = mr_area_window(node.area, globals->address, (uint32_t)(node.size / MR_PAGE));

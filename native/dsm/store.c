@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "store.h"
 
+#include "../base/shared.h"
 #include "diff.h"
 
 #include <errno.h>
@@ -110,7 +111,7 @@ static int map(struct mr_store *store, size_t slots) {
 /* Memory is taken here, so that a lack of it is an error and no signal. */
 static int grow(struct mr_store *store, size_t more) {
   size_t slots = store->slots + more;
-  if (slots > SLOTS_MOST)
+  if (slots > SLOTS_MOST || mr_file_allowed(slots * MR_PAGE) < 0)
     return -EFBIG;
   if (fallocate(store->file, 0, (off_t)(store->slots * MR_PAGE), (off_t)(more * MR_PAGE)) < 0)
     return -errno;

@@ -93,6 +93,12 @@ static int message(const struct msghdr *message, int write) {
   return shared;
 }
 
+/* A message, and from whom it is. */
+static int received(void *to, size_t size, void *address, socklen_t *length) {
+  return writes(to, size) | writes(length, length != NULL ? sizeof *length : 0) |
+         writes(address, address != NULL && length != NULL ? *length : 0);
+}
+
 static int string(const char *text) {
   return mr_node_shares(text, 1) && reads(text, strlen(text) + 1);
 }
@@ -135,10 +141,7 @@ ssize_t send(int fd, const void *from, size_t size, int flags) {
 }
 ssize_t recvfrom(int fd, void *to, size_t size, int flags, struct sockaddr *restrict address,
                  socklen_t *restrict length) {
-  CALL(recvfrom,
-       writes(to, size) | writes(length, length != NULL ? sizeof *length : 0) |
-           writes(address, address != NULL && length != NULL ? *length : 0),
-       fd, to, size, flags, address, length);
+  CALL(recvfrom, received(to, size, address, length), fd, to, size, flags, address, length);
 }
 ssize_t sendto(int fd, const void *from, size_t size, int flags, const struct sockaddr *address,
                socklen_t length) {
@@ -206,6 +209,12 @@ ssize_t __read_chk(int fd, void *to, size_t size, size_t room);
 ssize_t __pread_chk(int fd, void *to, size_t size, off_t at, size_t room);
 ssize_t __recv_chk(int fd, void *to, size_t size, size_t room, int flags);
 size_t __fread_chk(void *to, size_t room, size_t size, size_t count, FILE *stream);
+ssize_t __pread64_chk(int fd, void *to, size_t size, off64_t at, size_t room);
+ssize_t __recvfrom_chk(int fd, void *to, size_t size, size_t room, int flags,
+                       struct sockaddr *restrict address, socklen_t *restrict length);
+int __poll_chk(struct pollfd *polled, nfds_t count, int timeout, size_t room);
+int __open_2(const char *path, int flags);
+int __open64_2(const char *path, int flags);
 
 ssize_t __read_chk(int fd, void *to, size_t size, size_t room) {
   CALL(__read_chk, writes(to, size), fd, to, size, room);
@@ -213,9 +222,22 @@ ssize_t __read_chk(int fd, void *to, size_t size, size_t room) {
 ssize_t __pread_chk(int fd, void *to, size_t size, off_t at, size_t room) {
   CALL(__pread_chk, writes(to, size), fd, to, size, at, room);
 }
+ssize_t __pread64_chk(int fd, void *to, size_t size, off64_t at, size_t room) {
+  CALL(__pread64_chk, writes(to, size), fd, to, size, at, room);
+}
 ssize_t __recv_chk(int fd, void *to, size_t size, size_t room, int flags) {
   CALL(__recv_chk, writes(to, size), fd, to, size, room, flags);
 }
+ssize_t __recvfrom_chk(int fd, void *to, size_t size, size_t room, int flags,
+                       struct sockaddr *restrict address, socklen_t *restrict length) {
+  CALL(__recvfrom_chk, received(to, size, address, length), fd, to, size, room, flags, address,
+       length);
+}
+int __poll_chk(struct pollfd *polled, nfds_t count, int timeout, size_t room) {
+  CALL(__poll_chk, writes(polled, count * sizeof *polled), polled, count, timeout, room);
+}
+int __open_2(const char *path, int flags) { CALL(__open_2, string(path), path, flags); }
+int __open64_2(const char *path, int flags) { CALL(__open64_2, string(path), path, flags); }
 size_t __fread_chk(void *to, size_t room, size_t size, size_t count, FILE *stream) {
   CALL(__fread_chk, writes(to, size * count), to, room, size, count, stream);
 }

@@ -32,7 +32,15 @@ static void tell_taken(struct job *job, int taken) {
 }
 
 static void tell_ended(struct job *job, unsigned number, int code) {
+  /* Who started us ends the job then, and tells us so. */
+  job->ending |= code != 0;
   mr_frame_send(job, 1, FRAME_ENDED, number, code, "", 0);
+}
+
+static void end_nodes(struct job *job, int signal) {
+  job->ending = true;
+  job->killed |= signal == SIGKILL;
+  mr_launch_signal_nodes(job, signal);
 }
 
 static void tell_over(struct job *job, int status) {
@@ -91,13 +99,13 @@ static void obey(struct job *job) {
   struct mr_frame frame;
   bool good = mr_frame_read(job, 0, &frame, body, sizeof body);
   if (good && frame.kind == FRAME_SIGNAL)
-    mr_launch_signal_nodes(job, frame.value);
+    end_nodes(job, frame.value);
   else if (good && frame.kind == FRAME_INPUT && frame.length == 0)
     mr_launch_input_end(job);
   else if (good && frame.kind == FRAME_INPUT && mr_launch_input_give(job, body, frame.length))
     mr_mirror_gave(job, frame.length);
   else if (!good || !mr_mirror_obey(job, &frame, body))
-    mr_launch_signal_nodes(job, SIGKILL);
+    end_nodes(job, SIGKILL);
 }
 
 /* What the nodes go on from comes first. */

@@ -248,13 +248,15 @@ static void leave_ignored(sigset_t *set, int number) {
 
 void mr_launch_catch_signals(struct job *job) {
   sigset_t set;
-  struct sigaction standard = {.sa_handler = SIG_DFL};
+  struct sigaction standard = {.sa_handler = SIG_DFL}, ignored = {.sa_handler = SIG_IGN};
   job->grace_ms = read_grace();
   /* A reader that does not read any more is no reason to die. */
   signal(SIGPIPE, SIG_IGN);
   /* Ignored by our parent it would let the kernel reap the nodes, and how they ended would be lost.
    */
   sigaction(SIGCHLD, &standard, &job->on_child);
+  /* A file above the user's limit is an error, not our end. */
+  sigaction(SIGXFSZ, &ignored, &job->on_large);
   sigemptyset(&set);
   sigaddset(&set, SIGCHLD);
   sigaddset(&set, SIGHUP);
@@ -272,6 +274,7 @@ void mr_launch_give_signals(const struct job *job) {
   sigset_t none;
   sigemptyset(&none);
   sigaction(SIGCHLD, &job->on_child, NULL);
+  sigaction(SIGXFSZ, &job->on_large, NULL);
   signal(SIGPIPE, SIG_DFL);
   sigprocmask(SIG_SETMASK, &none, NULL);
 }

@@ -62,7 +62,8 @@ struct stream {
 };
 
 struct node {
-  pid_t pid; /* 0: ended */
+  pid_t pid;   /* 0: ended */
+  pid_t group; /* it and what it has started; 0: nobody is left in it */
   int listener;
   uint16_t port;
   struct stream streams[2];
@@ -117,8 +118,8 @@ struct job {
   int64_t asked_at;      /* ms: the first of them */
   int64_t kill_at;       /* ms; 0: not */
   int grace_ms;          /* from TERM to KILL */
-  /* As we inherited it. */
-  struct sigaction on_child;
+  /* CHLD's and XFSZ's, as we inherited them. */
+  struct sigaction on_child, on_large;
   bool said;  /* a node's last words were shown */
   char *lost; /* such words of a node that only lost another, and whose */
   unsigned lost_by, lost_whom;

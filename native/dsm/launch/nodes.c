@@ -11,13 +11,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-/* Pieces of at most MR_LAUNCH_LINE; a pipe has fewer. */
-#define DRAINS 64
 
 /* ---- starting ------------------------------------------------------------------ */
 
@@ -136,13 +134,14 @@ static void start_node(struct job *job, unsigned i) {
   close(node->listener);
   if (input >= 0)
     close(input);
+  node->group = node->pid;
   job->alive++;
 }
 
 /* ---- the reaper ------------------------------------------------------------------ */
 
 /* When we are killed the kernel kills the nodes, but not what they have started. The reaper
- * does, unless we told it that there is nothing to do. */
+ * does, as when the job was ended, unless we told it that there is nothing to do. */
 static void start_reaper(struct job *job) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
@@ -201,26 +200,51 @@ static void pass_lines(struct job *job, unsigned number, struct stream *stream, 
   stream->length = left;
 }
 
-static void read_stream(struct job *job, unsigned number, struct stream *stream) {
-  ssize_t n = read(stream->fd, stream->line + stream->length, MR_LAUNCH_LINE - stream->length);
-  if (n < 0 && errno == EINTR)
-    return;
-  if (n > 0)
-    stream->length += (size_t)n;
-  pass_lines(job, number, stream, n <= 0);
+static void end_stream(struct job *job, unsigned number, struct stream *stream) {
+  pass_lines(job, number, stream, true);
+  close(stream->fd);
+  stream->fd = -1;
+}
+
+/* So much was there; 0: it has ended. */
+static ssize_t read_stream(struct job *job, unsigned number, struct stream *stream) {
+  ssize_t n;
+  do
+    n = read(stream->fd, stream->line + stream->length, MR_LAUNCH_LINE - stream->length);
+  while (n < 0 && errno == EINTR);
   if (n <= 0) {
-    close(stream->fd);
-    stream->fd = -1;
+    end_stream(job, number, stream);
+    return 0;
+  }
+  stream->length += (size_t)n;
+  pass_lines(job, number, stream, false);
+  return n;
+}
+
+/* What is there now: whoever a node has started may go on writing. */
+static void drain_stream(struct job *job, unsigned number, struct stream *stream) {
+  struct pollfd polled = {.fd = stream->fd, .events = POLLIN};
+  int there = 0;
+  ioctl(stream->fd, FIONREAD, &there);
+  for (ssize_t left = there; stream->fd >= 0 && poll(&polled, 1, 0) > 0;) {
+    if (left <= 0 && (polled.revents & POLLHUP) == 0)
+      return;
+    left -= read_stream(job, number, stream);
   }
 }
 
 static void drain(struct job *job) {
+  for (unsigned i = 0; i < 2 * job->here; i++)
+    if (job->node[i / 2].streams[i % 2].fd >= 0)
+      drain_stream(job, job->first + i / 2, &job->node[i / 2].streams[i % 2]);
+}
+
+/* A line without its end is the last one, whoever else could go on with it. */
+static void end_streams(struct job *job) {
   for (unsigned i = 0; i < 2 * job->here; i++) {
     struct stream *stream = &job->node[i / 2].streams[i % 2];
-    struct pollfd polled = {.fd = stream->fd, .events = POLLIN};
-    /* What a node has started may go on writing. */
-    for (int n = 0; n < DRAINS && stream->fd >= 0 && poll(&polled, 1, 0) > 0; n++)
-      read_stream(job, job->first + i / 2, stream);
+    if (stream->fd >= 0)
+      end_stream(job, job->first + i / 2, stream);
   }
 }
 
@@ -239,6 +263,8 @@ static void read_over(struct job *job) {
 
 void mr_launch_start(struct job *job) {
   job->drain = drain;
+  /* What a node leaves behind becomes our child, so that we see its end. */
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
   start_reaper(job);
   mr_launch_board(job);
   mr_launch_boost(job);
@@ -251,14 +277,27 @@ void mr_launch_start(struct job *job) {
 
 void mr_launch_signal_nodes(struct job *job, int signal) {
   for (unsigned i = 0; i < job->here; i++)
-    if (job->node[i].pid > 0)
-      kill(-job->node[i].pid, signal);
+    if (job->node[i].group > 0)
+      kill(-job->node[i].group, signal);
+}
+
+static void forget_group(const struct job *job, struct node *node) {
+  tell_reaper(job, -node->group);
+  node->group = 0;
+}
+
+/* Soon: the number may become a stranger's. */
+static void forget_empty(const struct job *job, struct node *node) {
+  if (node->pid == 0 && node->group != 0 && kill(-node->group, 0) < 0 && errno == ESRCH)
+    forget_group(job, node);
 }
 
 /* What a node has started does not go on beside the node that takes its place. */
-static void end_group(const struct job *job, pid_t group) {
-  kill(-group, SIGKILL);
-  tell_reaper(job, -group);
+static void end_group(const struct job *job, struct node *node) {
+  if (node->group == 0)
+    return;
+  kill(-node->group, SIGKILL);
+  forget_group(job, node);
 }
 
 static void reap(struct job *job) {
@@ -270,14 +309,15 @@ static void reap(struct job *job) {
     for (unsigned i = 0; i < job->here; i++)
       if (job->node[i].pid == pid) {
         job->node[i].pid = 0;
-        if (kill(-pid, 0) < 0 && errno == ESRCH)
-          tell_reaper(job, -pid);
+        forget_empty(job, &job->node[i]);
         mr_launch_ended(job, job->first + i,
                         WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
         if (job->keep != NULL && job->keep->recovering)
-          end_group(job, pid);
+          end_group(job, &job->node[i]);
       }
   }
+  for (unsigned i = 0; i < job->here; i++)
+    forget_empty(job, &job->node[i]);
 }
 
 /* From a terminal of ours into node 0's pipe. */
@@ -299,9 +339,10 @@ static void write_input(struct job *job) {
     mr_launch_input_taken(job, taken);
 }
 
-static bool open_streams(const struct job *job) {
-  for (unsigned i = 0; i < job->here; i++)
-    if (job->node[i].streams[0].fd >= 0 || job->node[i].streams[1].fd >= 0)
+/* What nodes of a job that is being ended have started has as long to end as they. */
+static bool lingers(const struct job *job) {
+  for (unsigned i = 0; i < job->here && job->ending && !job->killed; i++)
+    if (job->node[i].group != 0)
       return true;
   return false;
 }
@@ -336,20 +377,18 @@ static void start_again(struct job *job) {
  * waited for. */
 void mr_launch_watch(struct job *job, int control, void (*controlled)(struct job *job)) {
   static struct pollfd polled[2 * MR_LAUNCH_NODES + 5];
-  while (job->alive > 0 || open_streams(job)) {
+  while (job->alive > 0 || lingers(job)) {
     nfds_t count = 0;
     for (unsigned i = 0; i < 2 * job->here; i++)
       polled[count++] = (struct pollfd){.fd = job->node[i / 2].streams[i % 2].fd, .events = POLLIN};
     polled[count++] = (struct pollfd){.fd = job->over_from, .events = POLLIN};
     polled[count++] = (struct pollfd){.fd = job->signals, .events = POLLIN};
-    polled[count++] = (struct pollfd){.fd = job->alive > 0 ? control : -1, .events = POLLIN};
+    polled[count++] = (struct pollfd){.fd = control, .events = POLLIN};
     polled[count++] = mr_launch_input_from(job);
     polled[count++] = mr_launch_input_to(job);
     int patience = sooner(mr_launch_input_patience(job, mr_launch_patience(job)),
                           job->keep != NULL ? job->keeps->step(job) : -1);
-    int ready = poll(polled, count, job->alive > 0 ? patience : 0);
-    if (ready == 0 && job->alive == 0)
-      break;
+    int ready = poll(polled, count, patience);
     for (unsigned i = 0; i < 2 * job->here; i++)
       if (ready > 0 && polled[i].revents != 0)
         read_stream(job, job->first + i / 2, &job->node[i / 2].streams[i % 2]);
@@ -366,9 +405,14 @@ void mr_launch_watch(struct job *job, int control, void (*controlled)(struct job
     if (job->keep != NULL && job->keep->recovering && job->alive == 0 && !job->ending)
       start_again(job);
   }
+  drain(job);
+  end_streams(job);
   if (job->keep != NULL)
     job->keeps->end(job);
   mr_launch_boost_end(job);
-  tell_reaper(job, 0);
+  if (!job->ending)
+    tell_reaper(job, 0);
+  /* A writer of checkpoints that hangs may hold it, too. */
+  shutdown(job->reaping, SHUT_WR);
   waitpid(job->reaper, NULL, 0);
 }

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,31 @@ static void resolve(struct host *host) {
     mr_hosts_refuse(STATUS_UNAVAILABLE, "unknown host '%s': %s", host->name, gai_strerror(rc));
   memcpy(&host->address, found->ai_addr, found->ai_addrlen);
   freeaddrinfo(found);
+}
+
+static bool is_loopback(const struct sockaddr_storage *address) {
+  if (address->ss_family == AF_INET6)
+    return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)address)->sin6_addr);
+  return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+}
+
+/* A node there would tell the others an address that is their own.  Debian's /etc/hosts has the
+ * name of the machine so. */
+static void refuse_mixed(const struct mr_hosts *all) {
+  const struct host *here = NULL, *elsewhere = NULL;
+  char text[NI_MAXHOST];
+  for (unsigned i = 0; i < all->count; i++)
+    if (is_loopback(&all->host[i].address))
+      here = &all->host[i];
+    else
+      elsewhere = &all->host[i];
+  if (here == NULL || elsewhere == NULL)
+    return;
+  getnameinfo((const struct sockaddr *)&here->address, mr_address_size(&here->address), text,
+              sizeof text, NULL, 0, NI_NUMERICHOST);
+  mr_hosts_refuse(STATUS_UNAVAILABLE,
+                  "host '%s' means %s here, which other hosts cannot reach; name its address",
+                  here->name, text);
 }
 
 /* "HOST [NODES]" a line; "#" begins a comment. */
@@ -74,6 +100,7 @@ void mr_hosts_read(struct mr_hosts *all, const char *file, unsigned nodes) {
     resolve(&all->host[i]);
     all->host[i].to = all->host[i].from = -1;
   }
+  refuse_mixed(all);
 }
 
 /* One that has no node, else one that has some; NULL: all are lost. */

@@ -148,6 +148,79 @@ static void small_things(void) {
   }
 }
 
+/* What programs call in place of those with _FORTIFY_SOURCE, where the compiler knows a size. */
+ssize_t __read_chk(int fd, void *to, size_t size, size_t room);
+ssize_t __pread_chk(int fd, void *to, size_t size, off_t at, size_t room);
+ssize_t __pread64_chk(int fd, void *to, size_t size, off64_t at, size_t room);
+ssize_t __recv_chk(int fd, void *to, size_t size, size_t room, int flags);
+ssize_t __recvfrom_chk(int fd, void *to, size_t size, size_t room, int flags,
+                       struct sockaddr *address, socklen_t *length);
+size_t __fread_chk(void *to, size_t room, size_t size, size_t count, FILE *stream);
+int __poll_chk(struct pollfd *polled, nfds_t count, int timeout, size_t room);
+int __open_2(const char *path, int flags);
+int __open64_2(const char *path, int flags);
+
+static void fortified_files(void) {
+  refresh();
+  if (asks()) {
+    CHECK_EQUAL(pwrite(file, shared, SIZE, 0), SIZE);
+    CHECK_EQUAL(__pread_chk(file, back, SIZE, 0, SIZE), SIZE);
+  }
+  arrived();
+  refresh();
+  if (asks()) {
+    CHECK_EQUAL(pwrite(file, shared, SIZE, 0), SIZE);
+    CHECK_EQUAL(__pread64_chk(file, back, SIZE, 0, SIZE), SIZE);
+  }
+  arrived();
+  refresh();
+  if (asks()) {
+    CHECK_EQUAL(pwrite(file, shared, SIZE, 0), SIZE);
+    CHECK_EQUAL(lseek(file, 0, SEEK_SET), 0);
+    CHECK_EQUAL(__read_chk(file, back, SIZE, SIZE), SIZE);
+  }
+  arrived();
+  refresh();
+  if (asks()) {
+    CHECK_EQUAL(pwrite(file, shared, SIZE, 0), SIZE);
+    FILE *stream = fopen(path, "r");
+    CHECK(stream != NULL);
+    CHECK_EQUAL(__fread_chk(back, SIZE, 1, SIZE, stream), SIZE);
+    fclose(stream);
+  }
+  arrived();
+}
+
+static void fortified_sockets(void) {
+  refresh();
+  if (asks()) {
+    CHECK_EQUAL(send(pair[0], shared, SIZE, 0), SIZE);
+    CHECK_EQUAL(__recv_chk(pair[1], back, SIZE, SIZE, 0), SIZE);
+  }
+  arrived();
+  refresh();
+  if (asks()) {
+    CHECK_EQUAL(send(pair[0], shared, SIZE, 0), SIZE);
+    CHECK_EQUAL(__recvfrom_chk(pair[1], back, SIZE, SIZE, 0, NULL, NULL), SIZE);
+  }
+  arrived();
+}
+
+static void fortified_names(int opens(const char *, int)) {
+  refresh();
+  if (maru_dsm_node() == 1) {
+    strcpy((char *)shared + 4090, path);
+    memcpy(back, &(struct pollfd){.fd = STDERR_FILENO, .events = POLLOUT}, sizeof(struct pollfd));
+  }
+  maru_dsm_barrier(2);
+  if (asks()) {
+    int fd = opens((char *)shared + 4090, O_RDONLY);
+    CHECK(fd >= 0);
+    close(fd);
+    CHECK(__poll_chk((struct pollfd *)back, 1, 0, sizeof(struct pollfd)) >= 0);
+  }
+}
+
 /* What nothing can bring in stays an error, and ends. */
 static void nowhere(void) {
   if (!asks())
@@ -191,6 +264,10 @@ int main(void) {
   sockets();
   streams();
   small_things();
+  fortified_files();
+  fortified_sockets();
+  fortified_names(__open_2);
+  fortified_names(__open64_2);
   nowhere();
   if (asks())
     CHECK_EQUAL(unlink(path), 0);

@@ -2,7 +2,7 @@
  * before main, locks that are locked again, waits with an end, many objects, signals, faults. Built
  * by the system's compiler and by maru-cc, it prints the same.
  *
- *     threads_edges early|objects|readers|waits|signals|left|faults|killed|forgotten
+ *     threads_edges early|objects|readers|waits|keys|signals|blocked|left|faults|killed|forgotten
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -149,6 +149,65 @@ static void waits(void) {
   printf("waits\n");
 }
 
+/* ---- keys that are made again and again --------------------------------------------------------
+ */
+
+#define KEYS_AT_ONCE 100
+
+static pthread_key_t keys[KEYS_AT_ONCE], last_key;
+static int destroyed;
+
+static void destroy_number(void *number) { destroyed += *(int *)number; }
+
+static void *use_keys(void *number) {
+  for (int i = 0; i < KEYS_AT_ONCE; i++) {
+    require(pthread_getspecific(keys[i]) == NULL, "a new key has no value");
+    require(pthread_setspecific(keys[i], number) == 0, "pthread_setspecific");
+    require(pthread_getspecific(keys[i]) == number, "pthread_getspecific");
+  }
+  return NULL;
+}
+
+static void make_keys(void (*destructor)(void *)) {
+  for (int i = 0; i < KEYS_AT_ONCE; i++)
+    require(pthread_key_create(&keys[i], destructor) == 0, "pthread_key_create");
+}
+
+static void delete_keys(void) {
+  for (int i = 0; i < KEYS_AT_ONCE; i++)
+    require(pthread_key_delete(keys[i]) == 0, "pthread_key_delete");
+  require(pthread_setspecific(keys[0], &destroyed) == EINVAL, "a deleted key");
+  require(pthread_key_delete(keys[0]) == EINVAL, "a deleted key");
+}
+
+/* What it leaves for the last keys alone is destroyed. */
+static void *use_two_sets(void *number) {
+  static int lost = 1000000;
+  make_keys(destroy_number);
+  use_keys(&lost);
+  delete_keys();
+  make_keys(destroy_number);
+  use_keys(number);
+  return NULL;
+}
+
+static void make_many_keys(void) {
+  static int three = 3, none;
+  pthread_t id;
+  for (int round = 0; round < 30; round++) {
+    make_keys(NULL);
+    use_keys(&none);
+    pthread_create(&id, NULL, use_keys, &none);
+    pthread_join(id, NULL);
+    delete_keys();
+  }
+  pthread_create(&id, NULL, use_two_sets, &three);
+  pthread_join(id, NULL);
+  require(pthread_key_create(&last_key, NULL) == 0 && pthread_getspecific(last_key) == NULL,
+          "the last");
+  printf("keys %d\n", destroyed);
+}
+
 /* ---- signals -------------------------------------------------------------------------------- */
 
 static volatile sig_atomic_t taken;
@@ -188,6 +247,35 @@ static void *in_thread(void *unused) {
   handle();
   deep();
   return unused;
+}
+
+/* As programs do around pthread_create, so that one thread alone hears of signals. */
+static char masked[4096 * 8];
+
+static void *all_blocked(void *unused) {
+  sigset_t all, old;
+  sigfillset(&all);
+  require(pthread_sigmask(SIG_BLOCK, &all, &old) == 0, "pthread_sigmask");
+  for (size_t i = 0; i < sizeof masked; i += 4096)
+    masked[i]++;
+  require(sigprocmask(SIG_SETMASK, NULL, &all) == 0 && sigismember(&all, SIGUSR1) == 1, "the mask");
+  require(pthread_sigmask(SIG_SETMASK, &old, NULL) == 0, "pthread_sigmask");
+  require(pthread_sigmask(99, &old, NULL) == EINVAL, "pthread_sigmask refuses");
+  return unused;
+}
+
+static void block_signals(void) {
+  pthread_t id;
+  sigset_t all, old;
+  sigfillset(&all);
+  sigprocmask(SIG_BLOCK, &all, &old);
+  pthread_create(&id, NULL, all_blocked, NULL);
+  pthread_join(id, NULL);
+  all_blocked(NULL);
+  pthread_create(&id, NULL, all_blocked, NULL);
+  pthread_join(id, NULL);
+  sigprocmask(SIG_SETMASK, &old, NULL);
+  printf("blocked %d\n", masked[0]);
 }
 
 static void signals(void) {
@@ -384,9 +472,10 @@ int main(int number, char **arguments) {
   static const struct {
     const char *name;
     void (*run)(void);
-  } parts[] = {{"early", early},   {"objects", objects}, {"readers", readers},
-               {"waits", waits},   {"signals", signals}, {"left", leave},
-               {"faults", faults}, {"killed", killed},   {"forgotten", forgotten}};
+  } parts[] = {{"early", early},         {"objects", objects},    {"readers", readers},
+               {"waits", waits},         {"signals", signals},    {"blocked", block_signals},
+               {"keys", make_many_keys}, {"left", leave},         {"faults", faults},
+               {"killed", killed},       {"forgotten", forgotten}};
   for (size_t i = 0; number > 1 && i < sizeof parts / sizeof *parts; i++)
     if (strcmp(arguments[1], parts[i].name) == 0) {
       parts[i].run();

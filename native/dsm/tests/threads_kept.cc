@@ -1,5 +1,6 @@
 /* threads_kept.cc: a library that keeps what a program of threads gave it until its own destructors
- * run, which is after the program's; with the argument `leave` they end the process.  Built twice: with LIBRARY, and as the program.
+ * run, which is after the program's; with the argument `leave` they end the process, with `wait`
+ * they take their time.  Built twice: with LIBRARY, and as the program.
  */
 #include <cstdio>
 #include <map>
@@ -16,6 +17,8 @@ struct kept : std::map<std::string, long> {
       sum += entry.second;
     printf("kept %ld\n", sum);
     fflush(stdout);
+    if (count("wait") > 0)
+      sleep(10);
     if (count("leave") > 0)
       _exit(0);
   }

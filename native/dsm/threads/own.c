@@ -83,7 +83,7 @@ static bool destroy_values(struct mr_own *own, const struct mr_keys *keys) {
   for (uint32_t i = 0; i < keys->count; i++) {
     void *value = own->values[i];
     void (*destructor)(void *) = keys->destructors[i];
-    if (value == NULL || destructor == NULL)
+    if (value == NULL || destructor == NULL || own->keys[i] != keys->numbers[i])
       continue;
     own->values[i] = NULL;
     destructor(value);

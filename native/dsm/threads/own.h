@@ -16,9 +16,13 @@
 
 #define MR_KEYS 1024
 
-/* The keys of the job, in shared memory; a key is never used again. */
+/* The keys of the job, in shared memory.  A key's place, its number modulo MR_KEYS, serves again
+ * when it was deleted; the next key there has another number, by which a thread knows a value of
+ * the last. */
 struct mr_keys {
-  uint32_t count;
+  uint32_t count; /* places that ever had one */
+  uint32_t numbers[MR_KEYS];
+  bool used[MR_KEYS];
   void (*destructors[MR_KEYS])(void *); /* also NULL, and NULL where the key was deleted */
 };
 
@@ -26,6 +30,7 @@ struct mr_last; /* what is called in the end */
 
 struct mr_own {
   void *values[MR_KEYS];
+  uint32_t keys[MR_KEYS]; /* whose they are */
   struct mr_last *objects, *cleanups;
   uint8_t *put_away; /* the variables of the thread before */
   int error;

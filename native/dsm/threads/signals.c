@@ -28,6 +28,30 @@ int maru_threads_sigaction(int number, const struct sigaction *action, struct si
   return (int)mr_stack_call(act, (uint64_t)number, (uintptr_t)action, (uintptr_t)old);
 }
 
+static int64_t mask(uint64_t how, uint64_t set, uint64_t old) {
+  sigset_t with, was;
+  if (set != 0) {
+    with = *(const sigset_t *)set;
+    if (how != SIG_UNBLOCK) {
+      sigdelset(&with, SIGBUS);
+      sigdelset(&with, SIGSEGV);
+    }
+  }
+  if (sigprocmask((int)how, set != 0 ? &with : NULL, &was) < 0)
+    return -1;
+  if (old != 0)
+    *(sigset_t *)old = was;
+  return 0;
+}
+
+/* An access that faults while its signal is blocked ends the process, and nobody says why.  As
+ * above, what the kernel reads and writes is on the library's stack. */
+int maru_threads_sigmask(int how, const sigset_t *set, sigset_t *old) {
+  if (!mr_node_shares(__builtin_frame_address(0), 1))
+    return (int)mask((uint64_t)how, (uintptr_t)set, (uintptr_t)old);
+  return (int)mr_stack_call(mask, (uint64_t)how, (uintptr_t)set, (uintptr_t)old);
+}
+
 /* A stack of the program's own would be shared memory: what it says is remembered alone. */
 int maru_threads_sigaltstack(const stack_t *stack, stack_t *old) {
   static stack_t said = {.ss_flags = SS_DISABLE};

@@ -343,34 +343,52 @@ void maru_pthread_exit(void *result) {
 int maru_pthread_key_create(pthread_key_t *key, void (*destructor)(void *)) {
   mr_threads_lock();
   struct mr_keys *keys = &mr_threads_table()->keys;
-  bool room = keys->count < MR_KEYS;
+  uint32_t place = 0;
+  while (place < keys->count && keys->used[place])
+    place++;
+  bool room = place < MR_KEYS;
   if (room) {
-    keys->destructors[keys->count] = destructor;
-    *key = keys->count++;
+    bool again = place < keys->count;
+    keys->numbers[place] = again ? keys->numbers[place] + MR_KEYS : place;
+    keys->count += !again;
+    keys->used[place] = true;
+    keys->destructors[place] = destructor;
+    *key = keys->numbers[place];
   }
   mr_threads_unlock();
   return room ? 0 : EAGAIN;
 }
 
+static bool is_key(const struct mr_keys *keys, pthread_key_t key) {
+  return keys->used[key % MR_KEYS] && keys->numbers[key % MR_KEYS] == key;
+}
+
 int maru_pthread_key_delete(pthread_key_t key) {
   mr_threads_lock();
   struct mr_keys *keys = &mr_threads_table()->keys;
-  bool known = key < keys->count;
-  if (known)
-    keys->destructors[key] = NULL;
+  bool known = is_key(keys, key);
+  if (known) {
+    keys->used[key % MR_KEYS] = false;
+    keys->destructors[key % MR_KEYS] = NULL;
+  }
   mr_threads_unlock();
   return known ? 0 : EINVAL;
 }
 
+/* Without the lock: who may use a key comes after who made it. */
 int maru_pthread_setspecific(pthread_key_t key, const void *value) {
-  if (key >= MR_KEYS)
+  if (!is_key(&mr_threads_table()->keys, key))
     return EINVAL;
-  mr_threads_now()->own.values[key] = (void *)value;
+  struct mr_own *own = &mr_threads_now()->own;
+  own->keys[key % MR_KEYS] = key;
+  own->values[key % MR_KEYS] = (void *)value;
   return 0;
 }
 
+/* Nothing that is shared is read: this is called often. */
 void *maru_pthread_getspecific(pthread_key_t key) {
-  return key < MR_KEYS ? mr_threads_now()->own.values[key] : NULL;
+  const struct mr_own *own = &mr_threads_now()->own;
+  return own->keys[key % MR_KEYS] == key ? own->values[key % MR_KEYS] : NULL;
 }
 
 void maru_pthread_cleanup_push(void (*call)(void *), void *argument) {

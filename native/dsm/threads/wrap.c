@@ -149,6 +149,16 @@ WRAP(int, sigaction, maru_threads_sigaction,
      (int number, const struct sigaction *action, struct sigaction *old), (number, action, old))
 WRAP(int, sigaltstack, maru_threads_sigaltstack, (const stack_t *stack, stack_t *old), (stack, old))
 
+/* Also where the program has no threads, but memory of maru/dsm.h or of the macros. */
+int __wrap_sigprocmask(int how, const sigset_t *set, sigset_t *old);
+int __wrap_sigprocmask(int how, const sigset_t *set, sigset_t *old) {
+  return maru_threads_sigmask(how, set, old);
+}
+int __wrap_pthread_sigmask(int how, const sigset_t *set, sigset_t *old);
+int __wrap_pthread_sigmask(int how, const sigset_t *set, sigset_t *old) {
+  return maru_threads_sigmask(how, set, old) < 0 ? errno : 0;
+}
+
 #define SIGNAL(name, flags)                                                                        \
   __sighandler_t __real_##name(int number, __sighandler_t handler);                                \
   __sighandler_t __wrap_##name(int number, __sighandler_t handler);                                \

@@ -9,7 +9,9 @@
  * One thread of a process may use the shared memory and call these functions.  A child
  * process (fork) may do neither.  System calls do not see shared memory that the thread
  * has not touched: read(2) and the like fail with EFAULT.  Signals used: SIGBUS, or
- * SIGSEGV where userfaultfd is missing.
+ * SIGSEGV where userfaultfd is missing.  While that signal is blocked (sigprocmask,
+ * pthread_sigmask, a handler's mask) no shared memory may be used: the kernel ends a process
+ * that does, without a word.  In programs of maru-cc the calls leave both signals unblocked.
  *
  * Failure: the job cannot go on, as a node was lost or a lock is misused.  Then the
  * process says one line ("maru: ...") on standard error and ends.  The status is 75 if a

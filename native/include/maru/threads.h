@@ -21,7 +21,7 @@ extern "C" {
 #endif
 
 /* For the code that maru-cc links in: before the program's first line; main of every node; what
- * replaces calls of _exit, fork, sysconf, get_nprocs, sigaction, sigaltstack and of what C++
+ * replaces calls of _exit, fork, sysconf, get_nprocs, sigaction, sigaltstack, sigprocmask, pthread_sigmask and of what C++
  * registers for the end of a thread. */
 void maru_threads_prepare(void);
 int maru_threads_main(const struct maru_parmacs_program *program, int count, char **arguments);
@@ -31,6 +31,8 @@ long maru_threads_sysconf(int name);
 int maru_threads_processors(void);
 int maru_threads_sigaction(int number, const struct sigaction *action, struct sigaction *old);
 int maru_threads_sigaltstack(const stack_t *stack, stack_t *old);
+/* As sigprocmask, for the thread; SIGBUS and SIGSEGV are never blocked. */
+int maru_threads_sigmask(int how, const sigset_t *set, sigset_t *old);
 int maru_threads_at_end(void (*call)(void *), void *object, void *file);
 
 /* A created thread begins on an idle node; docs/dsm.md says where, if there is none. */
