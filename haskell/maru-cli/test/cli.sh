@@ -263,6 +263,9 @@ json maru-doctor/1 env MARU_PREFIX="$whole" maru doctor --json
 status 0 "" env MARU_PREFIX="$whole" maru doctor "--json=$work/doctor.json"
 python3 -m json.tool "$work/doctor.json" >/dev/null || fail "doctor's file is not JSON"
 grep -q "kernel" "$work/out" || fail "doctor prints no table beside its file"
+# Blocks of 1 KiB: less than a worker's pages for results.
+status 0 "" env MARU_PREFIX="$whole" bash -c 'ulimit -f 30000 && maru doctor'
+grep -q "results cross as copies" "$work/out" || fail "doctor does not say what ulimit -f costs a map"
 status 69 "" env MARU_PREFIX=/nowhere maru doctor
 grep -q -- "-> install maru wholly" "$work/out" || fail "doctor gives no remedy"
 # What run refuses, doctor does not pass.

@@ -14,6 +14,8 @@ import Maru.Cluster.Machines (describeMachines)
 import Maru.Failure (Unavailable (..))
 import Maru.Native.Probe
 import qualified Maru.Native.Region as Region
+import Maru.Options
+import System.Posix.Resource
 
 mapRoom :: Room
 mapRoom =
@@ -43,6 +45,15 @@ machines = either none (\what -> Finding Good ("MARU_VMS: " <> what) "") <$> try
     none e = Finding Good ("not here: " <> unavailableWhy e <> "; " <> unavailableRemedy e) ""
 
 zeroCopy :: IO Finding
-zeroCopy = either slower (const (Finding Good "results cross by address, and a pool's workers stay (in programs built like this command)" "")) <$> Region.zeroCopy
+zeroCopy = do
+  possible <- Region.zeroCopy
+  longest <- softLimit <$> getResourceLimit ResourceFileSize
+  pure $ case (possible, longest) of
+    (Left why, _) -> slower why
+    (_, ResourceLimit bytes)
+      | bytes < fromIntegral mib * 1024 * 1024 ->
+        Finding Doubtful ("`ulimit -f` is below the " <> show mib <> " MiB of regionMiB") "a map's results cross as copies; everything works"
+    _ -> Finding Good "results cross by address, and a pool's workers stay (in programs built like this command)" ""
   where
+    mib = regionMiB defaultOptions
     slower why = Finding Doubtful why "results cross as copies, and a pool forks for each call; everything works"
