@@ -172,7 +172,8 @@ void mr_launch_bind(struct job *job, const struct sockaddr_storage *at);
 void mr_launch_bind_here(struct job *job);
 void mr_launch_start(struct job *job);
 void mr_launch_signal_nodes(struct job *job, int signal);
-/* Until all nodes here have ended.  `control`: a descriptor that `controlled` reads, or -1. */
+/* Until all nodes here have ended, and where the job is ended what they have started: no longer
+ * than its patience.  `control`: a descriptor that `controlled` reads, or -1. */
 void mr_launch_watch(struct job *job, int control, void (*controlled)(struct job *job));
 
 /* ---- board.c ---- */

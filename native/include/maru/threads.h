@@ -21,8 +21,8 @@ extern "C" {
 #endif
 
 /* For the code that maru-cc links in: before the program's first line; main of every node; what
- * replaces calls of _exit, fork, sysconf, get_nprocs, sigaction, sigaltstack, sigprocmask, pthread_sigmask and of what C++
- * registers for the end of a thread. */
+ * replaces calls of _exit, fork, sysconf, get_nprocs, sigaction, sigaltstack, sigprocmask,
+ * pthread_sigmask and of what C++ registers for the end of a thread. */
 void maru_threads_prepare(void);
 int maru_threads_main(const struct maru_parmacs_program *program, int count, char **arguments);
 void maru_threads_exit_now(int status) __attribute__((noreturn));
