@@ -414,8 +414,8 @@ int maru_crew_claim(struct maru_crew *crew, uint32_t worker, struct maru_chunk *
 /* Of what is published little is unclaimed: two chunks a worker.  `next` lags behind by no more
  * than one chunk a worker, so at one chunk a worker this is true. */
 static bool runs_low(const struct maru_crew *crew) {
-  /* Relaxed, both: what they count was claimed before the chunk that is done now, or is claimed at
-   * this moment by a worker who comes here later. */
+  /* Relaxed, both: what they count was claimed before the chunk that is done now.  Or a worker
+   * claims it at this moment, who comes here later. */
   uint64_t published = atomic_load_explicit(&crew->shared->published, memory_order_relaxed);
   uint64_t next = atomic_load_explicit(&crew->shared->next, memory_order_relaxed);
   return published <= next + 2 * (uint64_t)crew->workers;

@@ -89,8 +89,8 @@ static void bell(struct maru_crew *crew) {
   CHECK_EQUAL(maru_crew_await(crew, seen, &policy, 0), 0);
 }
 
-/* A chunk's end wakes the coordinator where two chunks a worker or fewer are unclaimed, the last
- * one's too; not while there is more. */
+/* A chunk's end wakes the coordinator where two chunks a worker or fewer are unclaimed, not while
+ * there are more. */
 static void rings_when_little_is_left(void) {
   struct maru_crew *crew;
   struct maru_chunk chunk;

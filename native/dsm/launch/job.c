@@ -238,8 +238,8 @@ static int read_grace(void) {
   return (int)seconds * 1000;
 }
 
-/* Blocked, what we were told to ignore would come all the same. Not so INT: a script's shell
- * ignores it for all that it starts in the background, and who sends it there means it. */
+/* Blocked, what we were told to ignore would come all the same.  Not so INT: a script's shell
+ * ignores it for all that it starts in the background.  Who sends it there means it. */
 static void leave_ignored(sigset_t *set, int number) {
   struct sigaction inherited;
   if (sigaction(number, NULL, &inherited) == 0 && inherited.sa_handler == SIG_IGN)

@@ -162,7 +162,7 @@ int maru_crew_await(struct maru_crew *crew, uint32_t seen, struct maru_wait_poli
 int maru_crew_claim(struct maru_crew *crew, uint32_t worker, struct maru_chunk *chunk,
                     struct maru_wait_policy *policy, int64_t deadline_ns);
 /* All results of the chunk are in the log.  Rings the bell where at most two chunks a worker are
- * unclaimed, perhaps with some more: what waits else is work for a while, and a ring costs the
+ * unclaimed, perhaps with some more.  Else there is work for a while, and a ring costs the
  * coordinator a wake-up.  No effect when the worker holds no chunk. */
 void maru_crew_done(struct maru_crew *crew, uint32_t worker);
 /* The counters of a worker, in the shared pages; they stay as long as the crew.  NULL: bad worker
