@@ -24,7 +24,7 @@ void mr_end_as(uint16_t me);
  * child of the process tells nobody. */
 void mr_end_tells(enum mr_launcher launcher);
 /* Without a word.  `_exit` would not do: a program of threads has the library's own, by which a
- * node leaves the job (threads/job.c), and the state of this one may be locked. */
+ * node leaves the job (threads/job.c).  The state of this one may be locked. */
 _Noreturn void mr_node_end(int status);
 _Noreturn void mr_node_die(int status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
