@@ -22,11 +22,11 @@ steer =
         { figureName = "Web server",
           figureTitle = "Apache under JMeter, Per-socket",
           figurePublished = Value "up to +51 % throughput." [],
-          figureHere = Value "0.987 of direct with files of 4 KiB and 0.985 with 256 KiB under `auto`, with wrk as its load, on two CPUs, where nothing can be won (2026-11-22)." ["io/httpd/2026-11-22-2cpu.json"],
+          figureHere = Value "0.987 of direct with files of 4 KiB and 0.985 with 256 KiB under `auto`, with wrk as its load, 16 connections that stay, on two CPUs, where nothing can be won (2026-11-22). JMeter 5.6.3 itself, 16 users on connections that stay, ran in three loaded rounds, which decide nothing (2026-11-28)." ["io/httpd/2026-11-22-2cpu.json"],
           figureSixteen = Without "The 16 cores at hand are of one socket, where all three policies place alike.",
           figureSimulated = Value "Per-socket is best on two sockets, by costs that were chosen for it (`maru sim io --study`, [sim.md](sim.md#io)); the gains mean nothing." [],
-          figureExperiments = ["io/httpd"],
-          figureCommand = "maru bench io/httpd"
+          figureExperiments = ["io/httpd", "io/httpd-jmeter"],
+          figureCommand = "maru bench io/httpd io/httpd-jmeter"
         },
       Figure
         { figureName = "",
