@@ -101,8 +101,8 @@ int maru_board_say(struct maru_board *board, const char *room, const char *forma
 void maru_board_lines(const struct maru_board *board, uint64_t *first, uint64_t *end);
 /* Copies line `number` (0 = first ever said) into text, as a terminal can bear it.  Question marks
  * stand for control characters, changes of direction, and what is no UTF-8.  -ENOENT: not said yet.
- * -ESTALE: overwritten.  -EAGAIN: being written, or its writer was killed; the lines after it can
- * be read. */
+ * -ESTALE: overwritten.  -EAGAIN: being written, or its writer was killed, or one that slept for
+ * 256 lines wrote over it.  The lines after it can be read. */
 int maru_board_line(const struct maru_board *board, uint64_t number, char *text, size_t size);
 
 #ifdef __cplusplus

@@ -22,6 +22,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /* A used part up to this size is copied to ordinary memory on release: cheaper than faulting it in
@@ -116,15 +117,15 @@ int64_t maru_region_landing(StgCompactNFDataBlock *first, size_t megablocks, cha
 
 /* --- making and filling --- */
 
-int mr_file_allowed(size_t size); /* base/shared.h */
-
 /* The base address of a new region of so many megablocks, a fresh descriptor in *fd. */
 int64_t maru_region_new(StgCompactNFDataBlock *first, int64_t megablocks, int *fd) {
   size_t bytes = group_bytes((size_t)megablocks) - IMAGE_PRIVATE;
   char *base;
-  int64_t error = mr_file_allowed(bytes);
-  if (error < 0)
-    return error;
+  int64_t error;
+  /* A memfd counts as a file: past this limit ftruncate sends SIGXFSZ, which ends the program. */
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && bytes > limit.rlim_cur)
+    return -EFBIG;
   struct account *account = account_new();
   if (!account)
     return -ENOMEM;

@@ -6,6 +6,7 @@ import Control.Exception
 import Control.Monad
 import Data.Bits (shiftL, shiftR, xor)
 import Data.IORef
+import Data.Maybe (isJust)
 import Data.Word (Word64)
 import GHC.Clock (getMonotonicTime)
 import Maru
@@ -15,6 +16,7 @@ import System.Posix.Process (getProcessID)
 import System.Posix.Types (ProcessID)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit
+import Text.Read (readMaybe)
 import Tools
 
 tests :: Backend -> TestTree
@@ -170,17 +172,25 @@ behindLong act b = leavingNothing . withMarker $ \marker ->
   forM_ [Fail, Skip, Retry 0] $ \p -> do
     let options = (onBackend b) {policy = p, chunking = Fixed 1, workers = Workers 4}
         f i
-          | i == 0 = effect (getProcessID >>= writeFile marker . show) `seq` pausing 600 i
+          | i == 0 = effect (getProcessID >>= writeFile marker . show) `seq` pausing 1500 i
           | otherwise = i
     gate <- newEmptyMVar
     done <- newEmptyMVar
     later <- unsafeInterleaveIO ([5 .. 9] <$ readMVar gate)
     _ <- forkIO (try (parMapM options f ([0 .. 4] <> later)) >>= putMVar done)
+    said <- newIORef Nothing
+    _ <- eventually "the long item has begun" 10 $ do
+      there <- doesFileExist marker
+      text <- if there then readFile marker else pure ""
+      length text `seq` writeIORef said (readMaybe text)
+      isJust <$> readIORef said
+    -- The others are done with theirs then.
     threadDelay 250000
-    busy <- read <$> readFile marker
+    busy <- readIORef said >>= maybe (assertFailure "a process") pure
     idle <- filter (/= busy) <$> children
     act idle (putMVar gate ())
     got <- within 10 (takeMVar done)
+    removeFile marker
     either (throwIO :: SomeException -> IO ()) (@?= [0 .. 9 :: Int]) got
 
 withMarker :: (FilePath -> IO a) -> IO a

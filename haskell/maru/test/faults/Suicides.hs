@@ -92,7 +92,7 @@ tried b = leavingNothing . forM_ [Skip, Fail] $ \p -> do
 scribbled :: Assertion
 scribbled = leavingNothing $ do
   before <- parGcEnabled <$> getParFlags
-  let f i = if i == 2 then effect (threadDelay 200000 >> scribble >> threadDelay 200000 >> pure i) else i
+  let f i = if i == 2 then effect (threadDelay 200000 >> scribble >> threadDelay 1000000 >> pure i) else i
   got <- try (within 20 (parMapM (onBackend Shm) {workers = Workers 1, chunking = Fixed 1} f [1 .. 5 :: Int]))
   case got of
     Left e -> assertBool (displayException e) (unavailableWhat e == "a record in shared memory" && length (lines (displayException e)) == 1)
