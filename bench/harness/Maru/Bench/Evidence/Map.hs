@@ -58,8 +58,8 @@ curve name title published on16 simulated =
 curvesHere :: Cell
 curvesHere =
   Value
-    "A first look, no result: three rounds at load 10 on two virtual CPUs, 2026-11-23. No curve is claimed. Here one worker of `Shm` takes less than half of `map`'s time, where alone it takes all of it. Such values say nothing. Milliseconds of the whole program of 108, with one and two workers (`map`: 1145). `Shm` 503, 616; `Sockets` 635, 722; `parallel` 1010, 1185. `Sparks` 788, 1090; `Stm` 595, 812; `Threads` 397, 890."
-    ["map/curves/2026-11-23-2cpu-loaded.json"]
+    "Two virtual CPUs, little else running, 2026-11-28, 6 to 40 rounds; two points are no curve. Milliseconds of the whole program of 108, with one and two workers (`map`: 437). `Shm` 417, 245; `Sockets` 419, 246; `parallel` 244, 246. `Sparks` 294, 240; `Stm` 424, 231; `Threads` 421, 240; bound threads 408, 232. One worker of `parallel` and `Sparks` uses both CPUs, by foreign calls that let another thread run. Beside the others `Shm` has 0.97 to 1.04 of the speed, beside bound threads 0.86 (0.71 … 0.94, MISSED)."
+    ["map/curves/2026-11-28-2cpu.json"]
 
 programs :: [Figure]
 programs =
@@ -151,7 +151,10 @@ ours =
       { figureName = "",
         figureTitle = "eight programs of nofib/parallel and of a book",
         figurePublished = Value "None: our own bars, geometric mean 1.1 of tuned sparks, none below 0.95." [],
-        figureHere = Without "Two cores cannot tell what the bars of 16 are about; the command runs on any number.",
+        figureHere =
+          Value
+            "Two virtual CPUs, 2026-11-28. Idle, as maru was (6 rounds, `Auto` told to take two workers): geometric mean 1.04 of tuned sparks. Below 0.95 were `queens` 0.70, `minimax` 0.74, `kmeans` 0.83, `matmult` 0.93. Since then maps within maps share the cores, and wake-ups are fewer. `kmeans` evaluates its first centres. Beside other work of low priority (load 5 to 11) the mean is 1.25 (1.17 … 1.28). `queens` has 0.86 (0.80 … 0.94, MISSED), `matmult` is undecided, all others hold. Other work costs sparks more, whose threads stop together. An idle run since is owed."
+            ["map/programs/2026-11-28-2cpu-before.json", "map/programs/2026-11-28-2cpu-load-8.json"],
         figureSixteen = Value "On 2026-11-22, by ports of the originals, one run each: three were faster under `Shm`, five under sparks. They were written anew since; these were not run on 16 cores." [],
         figureSimulated = Without "The simulator has no sparks.",
         figureExperiments = ["map/programs"],
@@ -163,8 +166,8 @@ ours =
         figurePublished = Value "None: our own bars, 100 µs of processor time on a warm pool, 1 ms by fresh forks." [],
         figureHere =
           Value
-            "Two virtual CPUs, idle, 2026-11-23, six rounds. Processor time of caller and workers: each later call of a pool 55 µs (32 … 78: holds). A first call by fresh forks 3.0 ms (MISSED). Beside other work (the second file): 29 µs and 2.1 ms. By samples of 200 calls in a row, 34 % are faults on pages that the fork shares, 14 % the fork itself. A fork by GHC's run-time system alone, whose child ends at once, takes 0.5 ms in the child. Later, little else running (load 2, 2026-11-24, 80 interleaved pairs): a first call takes 0.93 (0.91 … 0.95) of what it took, 3.1 ms (MISSED). Such a fork alone takes 1.6 ms in all. Beside much other work (the fourth file, load 53): 0.82 (0.78 … 0.86), 2.8 ms, 1.3 ms."
-            ["map/calls/2026-11-23-2cpu-idle.json", "map/calls/2026-11-23-2cpu.json", "map/calls/2026-11-24-2cpu-pairs.json", "map/calls/2026-11-24-2cpu-loaded-pairs.json"],
+            "Two virtual CPUs, idle, 2026-11-23, six rounds. Processor time of caller and workers: each later call of a pool 55 µs (32 … 78: holds). A first call by fresh forks 3.0 ms (MISSED). Beside other work (the second file): 29 µs and 2.1 ms. By samples of 200 calls in a row, 34 % are faults on pages that the fork shares, 14 % the fork itself. A fork by GHC's run-time system alone, whose child ends at once, takes 0.5 ms in the child. Later, little else running (load 2, 2026-11-24, 80 interleaved pairs): a first call takes 0.93 (0.91 … 0.95) of what it took, 3.1 ms (MISSED). Such a fork alone takes 1.6 ms in all. Beside much other work (the fourth file, load 53): 0.82 (0.78 … 0.86), 2.8 ms, 1.3 ms. On two other virtual CPUs, little else running (2026-11-28, the fifth file): 2.0 ms (MISSED), such a fork 1.0 ms, a pool's call 32 µs."
+            ["map/calls/2026-11-23-2cpu-idle.json", "map/calls/2026-11-23-2cpu.json", "map/calls/2026-11-24-2cpu-pairs.json", "map/calls/2026-11-24-2cpu-loaded-pairs.json", "map/calls/2026-11-28-2cpu.json"],
         figureSixteen = Without "Not run there; the bars are about one call's own cost.",
         figureSimulated = Without "A fork's page faults are in no model.",
         figureExperiments = ["map/calls"],
