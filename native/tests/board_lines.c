@@ -120,13 +120,14 @@ static void several_writers(void) {
   }
   for (int i = 0; i < 3; i++)
     CHECK_EQUAL(finish(pids[i]), 0);
-  /* A writer that slept while the others said as many lines as are kept has written over one. */
+  /* A writer that slept while the others said as many lines as are kept has written over one: each
+   * of the three over at most one of the last. */
   for (uint64_t number = end - kept; number < end; number++) {
     int rc = maru_board_line(&board, number, line, sizeof line);
     CHECK(rc == 0 || rc == -EAGAIN);
     look_at(number, rc, line, &seen);
   }
-  CHECK(seen >= kept / 2);
+  CHECK(seen >= kept - 3);
 }
 
 int main(void) {

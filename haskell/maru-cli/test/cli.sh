@@ -104,6 +104,8 @@ without_proc() { unshare -rm sh -c 'mount -t tmpfs none /proc && exec "$@"' sh "
 if without_proc true 2>/dev/null; then
   export -f without_proc
   status 125 "/proc/self/exe" bash -c 'without_proc "$@"' bash maru run -- true
+else
+  echo "skipped: maru run without /proc: no namespaces"
 fi
 status 125 "cannot write /nowhere/r.json" maru run --report /nowhere/r.json -- true
 status 65 "no-such-profile.json: No such file or directory" maru run @no-such-profile -- true
