@@ -32,7 +32,7 @@ static void tell_taken(struct job *job, int taken) {
 }
 
 static void tell_ended(struct job *job, unsigned number, int code) {
-  /* Who started us ends the job then, and tells us so. */
+  /* The launcher that started us ends the job then, and tells us so. */
   job->ending |= code != 0;
   mr_frame_send(job, 1, FRAME_ENDED, number, code, "", 0);
 }

@@ -239,7 +239,7 @@ static int read_grace(void) {
 }
 
 /* Blocked, what we were told to ignore would come all the same.  Not so INT: a script's shell
- * ignores it for all that it starts in the background.  Who sends it there means it. */
+ * ignores it for all that it starts in the background.  A user that sends it there means it. */
 static void leave_ignored(sigset_t *set, int number) {
   struct sigaction inherited;
   if (sigaction(number, NULL, &inherited) == 0 && inherited.sa_handler == SIG_IGN)

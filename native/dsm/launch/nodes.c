@@ -221,7 +221,7 @@ static ssize_t read_stream(struct job *job, unsigned number, struct stream *stre
   return n;
 }
 
-/* What is there now: whoever a node has started may go on writing. */
+/* What is there now: a process that a node has started may go on writing. */
 static void drain_stream(struct job *job, unsigned number, struct stream *stream) {
   struct pollfd polled = {.fd = stream->fd, .events = POLLIN};
   int there = 0;

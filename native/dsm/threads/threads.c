@@ -375,7 +375,7 @@ int maru_pthread_key_delete(pthread_key_t key) {
   return known ? 0 : EINVAL;
 }
 
-/* Without the lock: who may use a key comes after who made it. */
+/* Without the lock: a thread uses a key only after another has made it. */
 int maru_pthread_setspecific(pthread_key_t key, const void *value) {
   if (!is_key(&mr_threads_table()->keys, key))
     return EINVAL;

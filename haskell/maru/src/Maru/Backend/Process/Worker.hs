@@ -278,9 +278,9 @@ runItems w f first count cells0 = go first cells0 NoBatch
           pure NoBatch
     nearlyFull = maybe (pure False) (fmap (< 262144) . regionRoom) (assignedRegion a)
 
--- | There is a result. A wake-up costs the coordinator some 40 us, so all workers together wake it
--- at most every 100 us, and later every hundredth of the run's age, but every 2 ms. It looks by
--- itself every 20 ms.
+-- | There is a result. A wake-up costs the coordinator several switches between threads. So all
+-- workers together wake it at most every 100 us. Later they do every hundredth of the run's age, but
+-- every 2 ms. It looks by itself every 20 ms.
 hint :: Worker a b -> IO ()
 hint w = do
   now <- nowNs
