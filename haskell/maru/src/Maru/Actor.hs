@@ -23,7 +23,8 @@
 --
 -- __Death is a message.__ A 'receive' waits as long as it takes: a sender may always come. So ask
 -- for the end of an actor as a message to the same mailbox ('monitor'). It arrives after all that
--- the actor itself had sent there.
+-- the actor itself had sent there. Where no other process is left, and no thread that could go on,
+-- the collector sees that, and 'receive' throws 'Unavailable'.
 --
 -- __Processes.__ A process actor has what the program had in memory when it was spawned; later
 -- changes on one side do not show on the other. Evaluate what its behaviour captures before
@@ -67,6 +68,7 @@ import Data.Binary (Binary (..))
 import qualified Data.Binary as Binary
 import qualified Data.ByteString as Bytes
 import qualified Data.ByteString.Lazy as Lazy
+import Data.Foldable (traverse_)
 import Maru.Actor.Node
 import Maru.Actor.Process
 import Maru.Codec (Codec (..), binary)
@@ -80,7 +82,10 @@ import System.Posix.Types (ProcessID)
 
 -- | Messages that have arrived, oldest first. Of the process that made it. Any thread of that
 -- may receive.
-data Mailbox a = Mailbox !(Address a) !(TQueue (Arrived a))
+data Mailbox a = Mailbox !(Address a) !(Queue a)
+
+-- | 'Nothing': the mailbox is gone. Who has its address still does not keep what was in it.
+type Queue a = TVar (Maybe (TQueue (Arrived a)))
 
 -- | Where others send. O(1).
 address :: Mailbox a -> Address a
@@ -90,7 +95,7 @@ address (Mailbox to _) = to
 data Arrived a = Here a | Sent !Bytes.ByteString
 
 -- | Of one mailbox, in any process. It means nothing outside of the program's own run.
-data Address a = Address !Path !Int !(Maybe (TQueue (Arrived a)))
+data Address a = Address !Path !Int !(Maybe (Queue a))
 
 instance Eq (Address a) where
   Address p n _ == Address q m _ = (p, n) == (q, m)
@@ -113,12 +118,16 @@ withMailbox act = do
 
 newMailbox :: Node -> Int -> IO (Mailbox a)
 newMailbox node number = do
-  queue <- newTQueueIO
-  openBox node number (atomically . writeTQueue queue . Sent)
+  queue <- newTQueueIO >>= newTVarIO . Just
+  openBox node number (deliver queue . Sent)
   pure (Mailbox (Address (nodePath node) number (Just queue)) queue)
 
 closeMailbox :: Node -> Mailbox a -> IO ()
-closeMailbox node mailbox = case address mailbox of Address _ number _ -> closeBox node number
+closeMailbox node (Mailbox (Address _ number _) queue) = closeBox node number >> atomically (writeTVar queue Nothing)
+
+-- | Drops it where the mailbox is gone.
+deliver :: Queue a -> Arrived a -> IO ()
+deliver queue message = atomically (readTVar queue >>= traverse_ (`writeTQueue` message))
 
 -- | Returns when the message is on its way: in the mailbox, if that is this process's. It waits
 -- for room only where a process on the way is stopped (@kill -STOP@), and not interruptibly.
@@ -128,20 +137,23 @@ send :: Binary a => Address a -> a -> IO ()
 send (Address path number queue) message = do
   node <- self
   case queue of
-    Just q | path == nodePath node -> evaluate (normalised message) >>= atomically . writeTQueue q . Here
+    Just q | path == nodePath node -> evaluate (normalised message) >>= deliver q . Here
     _ -> evaluate (Lazy.toStrict (Binary.encode message)) >>= route node path number
 
--- | Waits for a message. In another process than the mailbox's: throws 'Unavailable'.
+-- | Waits for a message. In another process than the mailbox's, where the mailbox is gone, and where
+-- nobody is left who could send: throws 'Unavailable'.
 receive :: Binary a => Mailbox a -> IO a
 receive mailbox = do
   queue <- queueOf mailbox
-  atomically (readTQueue queue) >>= opened
+  (atomically (arrivals queue >>= readTQueue) `catch` deserted) >>= opened
+  where
+    deserted BlockedIndefinitelyOnSTM = throwIO (Unavailable "a message" "nobody is left who could send one" "keep an address of the mailbox where messages come from, or ask for an ending by monitor")
 
 -- | The same; waits so many seconds at most. 0: takes what is there.
 receiveWithin :: Binary a => Double -> Mailbox a -> IO (Maybe a)
 receiveWithin limit mailbox = do
   queue <- queueOf mailbox
-  there <- atomically (tryReadTQueue queue)
+  there <- atomically (arrivals queue >>= tryReadTQueue)
   arrived <- maybe (if limit > 0 then waiting queue else pure Nothing) (pure . Just) there
   traverse opened arrived
   where
@@ -151,9 +163,14 @@ receiveWithin limit mailbox = do
       over <- newTVarIO False
       let micros = ceiling (min 1e12 (limit * 1e6))
       bracket (forkIO (threadDelay micros >> atomically (writeTVar over True))) killThread $ \_ ->
-        atomically ((Just <$> readTQueue queue) `orElse` (Nothing <$ (readTVar over >>= check)))
+        atomically ((Just <$> (arrivals queue >>= readTQueue)) `orElse` (Nothing <$ (readTVar over >>= check)))
 
-queueOf :: Mailbox a -> IO (TQueue (Arrived a))
+arrivals :: Queue a -> STM (TQueue (Arrived a))
+arrivals queue = readTVar queue >>= maybe (throwSTM gone) pure
+  where
+    gone = Unavailable "this mailbox" "its withMailbox, or the behaviour that had it, has ended" "receive before that"
+
+queueOf :: Mailbox a -> IO (Queue a)
 queueOf (Mailbox (Address path _ _) queue) = do
   node <- self
   unless (path == nodePath node) . throwIO $
@@ -194,21 +211,21 @@ spawn medium behaviour = case medium of
 inThread :: (Mailbox a -> IO ()) -> IO (Actor a)
 inThread behaviour = mask_ $ do
   node <- self
-  ending <- newEmptyTMVarIO
+  end <- newEmptyTMVarIO
   mailbox <- freshNumber node >>= newMailbox node
   thread <- forkIOWithUnmask $ \unmask -> do
     result <- try (unmask (behaviour mailbox))
     closeMailbox node mailbox
-    either endedBy (const (pure Returned)) result >>= atomically . putTMVar ending
-  pure (Actor (address mailbox) (nodeProcess node) ending (throwTo thread StopActor))
+    either endedBy (const (pure Returned)) result >>= atomically . putTMVar end
+  pure (Actor (address mailbox) (nodeProcess node) end (throwTo thread StopActor))
 
 inProcess :: Bool -> (Mailbox a -> IO ()) -> IO (Actor a)
 inProcess shared behaviour = mask_ $ do
   node <- self
-  ending <- newEmptyTMVarIO
-  child <- startProcess shared node (atomically . putTMVar ending) $ \inner ->
+  end <- newEmptyTMVarIO
+  child <- startProcess shared node (atomically . putTMVar end) $ \inner ->
     behaviour <$> (freshNumber inner >>= newMailbox inner)
-  pure (Actor (Address (childPath child) 0 Nothing) (nodeProcess node) ending (stopProcess child))
+  pure (Actor (Address (childPath child) 0 Nothing) (nodeProcess node) end (stopProcess child))
 
 data StopActor = StopActor
   deriving (Show)
@@ -232,13 +249,19 @@ stop actor = do
 
 -- | How it ended; waits until it has. In another process than its parent: throws 'Unavailable'.
 awaitEnding :: Actor a -> IO Ending
-awaitEnding actor = endingOf actor >>= atomically . readTMVar
+awaitEnding actor = endingOf actor >>= ending
+
+-- | The collector tells a thread that waits for itself, and at once those that wait for its end: this one waits on.
+ending :: TMVar Ending -> IO Ending
+ending end = look `catch` \BlockedIndefinitelyOnSTM -> look
+  where
+    look = atomically (readTMVar end)
 
 -- | When the actor ends, or if it has, that message is sent there.
 monitor :: Binary m => Actor a -> Address m -> (Ending -> m) -> IO ()
 monitor actor to message = do
-  ending <- endingOf actor
-  void . forkIO $ atomically (readTMVar ending) >>= send to . message
+  end <- endingOf actor
+  void . forkIO $ ending end >>= send to . message
 
 endingOf :: Actor a -> IO (TMVar Ending)
 endingOf actor = do

@@ -11,17 +11,22 @@ import Control.Monad
 import Data.Bifunctor (first)
 import Data.Binary (Binary (..))
 import qualified Data.ByteString.Char8 as Bytes
+import qualified Data.ByteString.Internal as Bytes (fromForeignPtr)
 import Data.List (isInfixOf, sortOn)
 import Data.String (fromString)
+import Foreign (free, mallocBytes)
+import Foreign.Concurrent (newForeignPtr)
 import Hedgehog (evalIO, forAll, property, (===))
 import qualified Hedgehog.Gen as Gen
 import qualified Hedgehog.Range as Range
 import Maru
 import Maru.Actor
 import Maru.Actor.Wire
+import System.Environment (getArgs, getExecutablePath)
 import System.Exit (ExitCode (..))
 import System.IO.Unsafe (unsafePerformIO)
-import System.Posix.Process (exitImmediately, forkProcess, getProcessID, getProcessStatus)
+import System.Mem (performMajorGC)
+import System.Posix.Process (executeFile, exitImmediately, forkProcess, getProcessID, getProcessStatus)
 import qualified System.Posix.Process as Process (ProcessStatus (..))
 import System.Posix.Signals (raiseSignal, sigKILL, sigSTOP, signalProcess)
 import System.Posix.Types (CPid (..))
@@ -31,7 +36,18 @@ import Test.Tasty.Hedgehog (HedgehogTestLimit (..), testPropertyNamed)
 import Tools
 
 main :: IO ()
-main = do
+main = getArgs >>= \arguments -> if arguments == ["alone"] then alone else suite
+
+-- | Receives what nobody sends, and waits for an actor that does.
+alone :: IO ()
+alone = do
+  mine <- try (withMailbox (asInt . receive))
+  its <- spawn Stm (void . asInt . receive) >>= awaitEnding
+  let told = [either (show :: Unavailable -> String) show mine, show its]
+  unless (all ("nobody is left" `isInfixOf`) told) (throwIO (userError (show told)))
+
+suite :: IO ()
+suite = do
   -- What the first process leaves for those after it: descriptors of shared cores.
   withActor Shm (void . number) (void . awaitEnding)
   limit <- testLimit 60
@@ -129,7 +145,17 @@ tree medium =
         send gone 'x'
         withMailbox $ \inbox -> withActor medium (\m -> send gone 'y' >> echo (address inbox) m) $ \actor -> do
           send (actorAddress actor) 'z'
-          receive inbox >>= (@?= 'z')
+          receive inbox >>= (@?= 'z'),
+      testCase "of an actor that has ended keep no message" . calm $ do
+        actor <- spawn medium (\m -> void (receiveWithin 0 m :: IO (Maybe Bytes.ByteString)))
+        awaitEnding actor >>= (@?= Returned)
+        freed <- newEmptyMVar
+        memory <- mallocBytes 16
+        bytes <- newForeignPtr memory (free memory >> putMVar freed ())
+        send (actorAddress actor) (Bytes.fromForeignPtr bytes 0 16)
+        let collected = performMajorGC >> threadDelay 10000 >> tryTakeMVar freed >>= maybe collected pure
+        collected
+        send (actorAddress actor) (Bytes.pack "its address is still held")
     ]
 
 -- | What a link of the ring gets: where the token goes on, and where it goes in the end; the token.
@@ -261,7 +287,17 @@ refusals :: TestTree
 refusals =
   testGroup
     "refuses"
-    [ testCase "another back end" $ refused "cannot live on Threads" (spawn Threads (void . asInt . receive)),
+    [ testCase "to wait where nobody could send, and tells who waits for the end of one that does" . calm $ do
+        -- In a program that does nothing else: who could throw to a thread may wake it.
+        itself <- getExecutablePath
+        child <- forkProcess (executeFile itself False ["alone"] Nothing)
+        status <- getProcessStatus True False child
+        status @?= Just (Process.Exited ExitSuccess),
+      testCase "a mailbox that is gone" . calm $ do
+        gone <- withMailbox pure
+        late <- try (asInt (receive gone))
+        assertBool (show late) ("has ended" `isInfixOf` either (show :: Unavailable -> String) show late),
+      testCase "another back end" $ refused "cannot live on Threads" (spawn Threads (void . asInt . receive)),
       testCase "a mailbox of the parent, in its child" . calm . withMailbox $ \inbox -> do
         actor <- spawn Shm (\m -> asInt (receive inbox) >> receive m)
         ending <- awaitEnding actor
