@@ -77,7 +77,7 @@ import Data.Foldable (for_)
 import Data.IORef
 import Data.Maybe (catMaybes, fromMaybe, isNothing)
 import Foreign.C (CInt (..))
-import GHC.Conc (closeFdWith)
+import GHC.Conc (closeFdWith, getNumProcessors)
 import GHC.StaticPtr (StaticPtr, deRefStaticPtr)
 import Maru.Cluster.Call (startCall)
 import Maru.Cluster.Frame
@@ -342,7 +342,7 @@ onHosts hosts action = do
   withAgents cluster card [agentOn host (agentCommand ssh variables folder path host) | host <- hosts] action
 
 agentOn :: Host -> [String] -> Agent
-agentOn host command = Agent name start Nothing Nothing
+agentOn host command = Agent name start Nothing Nothing Nothing
   where
     name = "host " <> hostName host
     start theirs = do
@@ -370,10 +370,11 @@ onMachines wanted action = withImage wanted $ \image -> do
   variables <- presentVariables ["MARU_WAIT", "MARU_CLOSURES"]
   card <- ownCard 0
   cluster <- newCluster ByMachines
-  withAgents cluster card [agentIn wanted image variables k | k <- [1 .. machineCount wanted]] action
+  boot <- bootSeconds (machineCount wanted) <$> getNumProcessors
+  withAgents cluster card [agentIn wanted image variables boot k | k <- [1 .. machineCount wanted]] action
 
-agentIn :: Machines -> Image -> [(String, String)] -> Int -> Agent
-agentIn wanted image variables k = Agent name start (Just vmPatience) (Just (machineMemory wanted * 1048576))
+agentIn :: Machines -> Image -> [(String, String)] -> Int -> Int -> Agent
+agentIn wanted image variables boot k = Agent name start (Just boot) (Just vmPatience) (Just (machineMemory wanted * 1048576))
   where
     name = "VM " <> show k
     start theirs = do
@@ -386,11 +387,7 @@ agentIn wanted image variables k = Agent name start (Just vmPatience) (Just (mac
               said <- firstSaid machine
               pure (Unavailable name ("it did not boot" <> maybe late (\s -> " (QEMU ended with status " <> show s <> ")") status <> (if null said then "" else "; it said: " <> said)) "look at `maru doctor`")
           }
-    late = " in " <> show vmPatience <> " s: an emulated one is slow where the machine is busy"
-
--- | Seconds in which a VM boots, or is silent and not yet given up.
-vmPatience :: Int
-vmPatience = 120
+    late = " in " <> show boot <> " s: an emulated one is slow where the machine is busy"
 
 -- Agents ---------------------------------------------------------------------------
 
@@ -398,7 +395,9 @@ vmPatience = 120
 data Agent = Agent
   { agentName :: !String,
     agentStart :: !(CInt -> IO Started),
-    -- | Seconds in which it says something; 'Nothing': it is waited for.
+    -- | Seconds in which it says something at first; 'Nothing': it is waited for.
+    agentBoot :: !(Maybe Int),
+    -- | The same later.
     agentPatience :: !(Maybe Int),
     -- | It is not trusted: bytes of the largest frame that is read of it.
     agentLargest :: !(Maybe Int)
@@ -432,7 +431,7 @@ begin cluster card secret k agent = do
   end <- endsWith cluster (startedEnd started >>= writeIORef status)
   wire <- wireOn ours
   sendFrame wire (Frame Greets 0 0 secret)
-  for_ (agentPatience agent) $ \seconds -> timeout (seconds * 1000000) (threadWaitRead (fromIntegral ours))
+  for_ (agentBoot agent) $ \seconds -> timeout (seconds * 1000000) (threadWaitRead (fromIntegral ours))
   greeted <- greetPeer secret (pure . judge) wire
   case greeted of
     Just (theirs', Welcome alike) -> do

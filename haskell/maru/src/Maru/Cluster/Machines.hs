@@ -16,6 +16,8 @@ module Maru.Cluster.Machines
     firstSaid,
     passOn,
     endMachine,
+    vmPatience,
+    bootSeconds,
     archive,
   )
 where
@@ -315,6 +317,14 @@ passOn m = atomicModifyIORef' (machineSaid m) (\(line, _) -> ((line, True), ()))
 -- | It may end by itself for so many milliseconds, and is killed then. Its status, if it did. Once.
 endMachine :: Int -> Machine -> IO (Maybe Int)
 endMachine ms m = endWithin ms (machineProcess m) <* closeFd (fromIntegral (machineLifeline m))
+
+-- | Seconds in which a VM that runs is silent and not yet given up.
+vmPatience :: Int
+vmPatience = 120
+
+-- | Seconds in which so many VMs boot on so many CPUs: they do so at once. At most twenty minutes.
+bootSeconds :: Int -> Int -> Int
+bootSeconds machines cpus = min 1200 (vmPatience * max 1 ((machines + cpus - 1) `div` max 1 cpus))
 
 emulatorCommand :: Machines -> Image -> [(String, String)] -> String -> [String]
 emulatorCommand machines image variables me =
