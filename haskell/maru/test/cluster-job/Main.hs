@@ -4,6 +4,7 @@
 --
 -- > maru-test-cluster                         on this host alone, as cabal test starts it: is it map?
 -- > maru-test-cluster sum ITEMS MICROSECONDS   the sum, after so long an item
+-- > maru-test-cluster calls ITEMS MICROSECONDS   such sums until standard input ends; those that are wrong
 -- > maru-test-cluster failing [law ...]        which item threw what; then that
 -- > maru-test-cluster lazy                     of a list without end
 -- > maru-test-cluster killing N                item 5 kills its worker, always; by Retry 1 and by Fail
@@ -20,7 +21,7 @@
 module Main (main) where
 
 import Closures (unrefused, wrong)
-import Control.Concurrent (threadDelay)
+import Control.Concurrent (forkIO, isEmptyMVar, newEmptyMVar, putMVar, threadDelay)
 import Control.Exception
 import Control.Monad
 import qualified Data.ByteString as Bytes
@@ -59,6 +60,10 @@ unreadable :: Remote () Int Int
 unreadable = remoteVia (Codec (const mempty) (const (errorWithoutStackTrace "unreadable"))) binary binary (const id)
 
 main :: IO ()
+-- | Is their sum right? Whatever an item's processes die of, others evaluate it.
+squares :: Int -> [Int] -> IO Bool
+squares us xs = (== sum (map (\n -> n * n) xs)) <$> evaluate (sum (parMapOnWith defaultOptions {policy = Retry 20} (static square) us xs))
+
 main = withCluster $ hSetBuffering stdout LineBuffering >> getArgs >>= job
 
 job :: [String] -> IO ()
@@ -74,6 +79,16 @@ job arguments =
       hSetBuffering stderr LineBuffering
       forM_ notes $ \n -> when ("lost" `isInfixOf` n) (hPutStrLn stderr ("note: " <> n))
     "failing" : more -> do
+    ["calls", items, us] -> do
+      over <- newEmptyMVar
+      _ <- forkIO (getContents >>= evaluate . length >>= putMVar over)
+      putStrLn "begun"
+      let go k = do
+            right <- squares (read us) [k .. k + read items]
+            unless right (putStrLn ("call " <> show k <> " is wrong"))
+            more <- isEmptyMVar over
+            if more then go (k + 1) else putStrLn "ended"
+      go 1
       forM_ (zip [0 :: Int ..] (parMapOn (static odd') [0 .. 9])) $ \(i, x) -> do
         got <- try (evaluate x)
         putStrLn (show i <> " " <> either describe show got)
