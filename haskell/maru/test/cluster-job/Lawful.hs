@@ -3,8 +3,9 @@
 
 -- | The law on peers that are processes, hosts or virtual machines, where no closure travels: what
 -- the conformance suite draws at random is drawn here for functions that do. The same numbers each time.
-module Lawful (broken) where
+module Lawful (broken, unheld) where
 
+import Control.Concurrent (newEmptyMVar, putMVar, takeMVar, threadDelay)
 import Control.Exception
 import Control.Monad
 import Data.Binary (Binary)
@@ -14,6 +15,9 @@ import Functions (chunksOf, draws)
 import GHC.StaticPtr (StaticPtr)
 import Maru
 import Maru.Cluster
+import Maru.Codec (Codec (..))
+import System.IO.Unsafe (unsafePerformIO)
+import System.Timeout (timeout)
 
 -- | Of so many cases, those that do not hold.
 broken :: Int -> IO [String]
@@ -86,3 +90,67 @@ failing ds = case ds of
     same (Left e) (Left e') = e' `isInfixOf` e
     same (Right x) (Right y) = x == y
     same _ _ = False
+
+-- | Laws of the conformance suite that a function which travels can show, and do not hold here.
+unheld :: IO [String]
+unheld = concat <$> forM laws (\(name, holds) -> (\held -> [name | not held]) <$> holds)
+
+laws :: [(String, IO Bool)]
+laws =
+  [ ("the empty list", pure (null (slowly 0 []))),
+    ("an input with an undefined end", pure (take 3 (slowly 0 (1 : 2 : 3 : undefined)) == [1, 2, 3])),
+    ("an input that blocks delays nothing before it, and goes on later", blocks),
+    ("a conversation: each input is made from the result before it", pure (take 12 (let ys = slowly 0 (0 : map (+ 1) ys) in ys) == [0 .. 11])),
+    ("a timeout while waiting; demanded again, it is right", timedOut),
+    ("a list that is dropped keeps no process from the next call", dropped),
+    ("two maps consumed in turns", pure (zip (slowly 50 [1 .. 300]) (slowly 0 [2 .. 301]) == zip [1 .. 300] [2 .. 301])),
+    ("a map in an item", pure (parMapOn (static inner) [1 .. 6] == [n * 210 | n <- [1 .. 6]])),
+    ("results of five megabytes", pure (map Bytes.length (parMapOn (static sevens) [5000000, 5000001]) == [5000000, 5000001])),
+    ("an exception deep in a result is the item's", lastThrows (parMapOn (static deep) [1, 2, 3])),
+    ("a codec's failure is the item's", lastThrows (parMapOn (static picky) [1, 2, 3]))
+  ]
+  where
+    blocks = do
+      later <- newEmptyMVar
+      let ys = slowly 0 ([1, 2] <> unsafePerformIO (takeMVar later))
+      early <- evaluate (sum (take 2 ys))
+      putMVar later [3, 4]
+      pure (early == 3 && sum ys == 10)
+    timedOut = do
+      let ys = slowly 300000 [1 .. 6]
+      early <- timeout 20000 (evaluate (sum ys))
+      pure (null early && sum ys == 21)
+    dropped = do
+      first <- evaluate (sum (take 1 (slowly 1000 [1 ..])))
+      pure (first == 1 && sum (slowly 0 [1 .. 100]) == 5050)
+    lastThrows ys = do
+      got <- mapM (try . evaluate) ys
+      pure (map (either (\SomeException {} -> False) (const True)) got == [True, True, False])
+
+-- Functions that are not inlined, as below: else GHC 9.0.2 drops a static form's body, keeps its entry, and does
+-- not link.
+
+-- | The numbers, each after so many microseconds.
+slowly :: Int -> [Int] -> [Int]
+slowly us xs = let pointer = static waiting in parMapOnWith defaultOptions pointer us xs
+{-# NOINLINE slowly #-}
+
+waiting, times :: Remote Int Int Int
+waiting = remoteWith (\us n -> unsafePerformIO (threadDelay us) `seq` n)
+times = remoteWith (*)
+
+sevens :: Remote () Int Bytes.ByteString
+sevens = remote (`Bytes.replicate` 7)
+
+deep :: Remote () Int [Int]
+deep = remote (\n -> [n, 6 `div` (3 - n)])
+
+inner :: Remote () Int Int
+inner = remote nested
+
+nested :: Int -> Int
+nested n = sum (parMapOnWith defaultOptions (static times) n [1 .. 20])
+{-# NOINLINE nested #-}
+
+picky :: Remote () Int Int
+picky = remoteVia binary binary (Codec (\n -> if n == 3 then throw (userError "three") else encode binary n) (decode binary)) (const id)

@@ -12,6 +12,7 @@
 -- > maru-test-cluster straggler ITEMS          four items take 2 s, the others 1 ms; two workers
 -- > maru-test-cluster big ITEMS BYTES          the length of so many results of so many bytes
 -- > maru-test-cluster law CASES [sum ...]      how many cases of the law hold; those that do not; then that
+-- > maru-test-cluster laws                     which other laws do not hold
 -- > maru-test-cluster forks ITEMS MICROSECONDS how many workers a call of such items had
 -- > maru-test-cluster load ITEMS                of one call: the sum; bytes read and written, and ms of processor time, since the start
 -- > maru-test-cluster closures CALLS           how many functions of as many calls compute something else there; those
@@ -27,7 +28,7 @@ import Control.Monad
 import qualified Data.ByteString as Bytes
 import Data.List (isInfixOf, sort)
 import GHC.Clock (getMonotonicTimeNSec)
-import Lawful (broken)
+import Lawful (broken, unheld)
 import Maru
 import Maru.Cluster
 import Maru.Codec (Codec (..))
@@ -59,11 +60,11 @@ deadly = remote (\n -> if n == 5 then unsafePerformIO (getProcessID >>= signalPr
 unreadable :: Remote () Int Int
 unreadable = remoteVia (Codec (const mempty) (const (errorWithoutStackTrace "unreadable"))) binary binary (const id)
 
-main :: IO ()
 -- | Is their sum right? Whatever an item's processes die of, others evaluate it.
 squares :: Int -> [Int] -> IO Bool
 squares us xs = (== sum (map (\n -> n * n) xs)) <$> evaluate (sum (parMapOnWith defaultOptions {policy = Retry 20} (static square) us xs))
 
+main :: IO ()
 main = withCluster $ hSetBuffering stdout LineBuffering >> getArgs >>= job
 
 job :: [String] -> IO ()
@@ -78,7 +79,6 @@ job arguments =
       -- Whole, for mpirun passes on what it has of standard output and error at any time.
       hSetBuffering stderr LineBuffering
       forM_ notes $ \n -> when ("lost" `isInfixOf` n) (hPutStrLn stderr ("note: " <> n))
-    "failing" : more -> do
     ["calls", items, us] -> do
       over <- newEmptyMVar
       _ <- forkIO (getContents >>= evaluate . length >>= putMVar over)
@@ -89,6 +89,7 @@ job arguments =
             more <- isEmptyMVar over
             if more then go (k + 1) else putStrLn "ended"
       go 1
+    "failing" : more -> do
       forM_ (zip [0 :: Int ..] (parMapOn (static odd') [0 .. 9])) $ \(i, x) -> do
         got <- try (evaluate x)
         putStrLn (show i <> " " <> either describe show got)
@@ -135,6 +136,7 @@ job arguments =
       mapM_ putStrLn failures
       putStrLn (show (read cases - length failures) <> " cases hold")
       unless (null more) (job more)
+    ["laws"] -> unheld >>= mapM_ putStrLn >> putStrLn "laws"
     ["child"] -> do
       itself <- getExecutablePath
       ended <- forkProcess (executeFile itself False ["lazy"] Nothing) >>= getProcessStatus True False
