@@ -12,7 +12,7 @@ import Data.Int (Int64)
 import Data.List (foldl', nub)
 import Data.Maybe (isNothing)
 import GHC.Clock (getMonotonicTime)
-import Maru (Backend (Auto), Options (..), Untransferable (..), Workers (..), defaultOptions, parMapWith)
+import Maru (Backend (Auto, Shm), Options (..), Untransferable (..), Workers (..), defaultOptions, parMapWith)
 import Maru.Backend.Auto
 import System.Directory (doesFileExist, getTemporaryDirectory, removeFile)
 import System.Environment (setEnv)
@@ -28,7 +28,7 @@ main :: IO ()
 main = do
   -- Two cores for two workers, whatever the machine has.
   setEnv "MARU_TOPOLOGY" "virtual:1x2"
-  defaultMain (testGroup "auto" [decisions, lists, places, beside, inside])
+  defaultMain (testGroup "auto" [decisions, lists "on the whole machine" (Whole two), lists "while other maps have it" (Shared one (pure one)), lists "when a core falls idle" (Shared one (pure two)), places, beside, inside])
 
 decisions :: TestTree
 decisions =
@@ -102,39 +102,53 @@ fork = 700000
 
 -- | Where workers were asked for, and the list.
 auto :: (a -> b) -> [a] -> IO (IORef (Maybe Int), [b])
-auto f xs = do
+auto = autoOn (Whole two)
+
+two, one :: Means
+two = Means 2 1 1e6
+one = Means 1 1 1e6
+
+autoOn :: Machine -> (a -> b) -> [a] -> IO (IORef (Maybe Int), [b])
+autoOn machine f xs = do
   asked <- newIORef Nothing
   let parallel numbered rest = map f rest <$ writeIORef asked (Just (numbered 0))
-  ys <- autoMap (Means 2 1 1e6) Ways {costOfFork = pure fork, onWorkers = parallel, onCapabilities = parallel, ahead = Nothing} f xs
+  ys <- autoMap machine Ways {costOfFork = pure fork, onWorkers = parallel, onCapabilities = const parallel, ahead = Nothing} f xs
   pure (asked, ys)
 
-lists :: TestTree
-lists =
+-- | Other maps leave it so much, one look after the other; the last for ever.
+leaving :: [Means] -> IO Machine
+leaving means = (\left -> Shared one (atomicModifyIORef' left next)) <$> newIORef means
+  where
+    next (now : later@(_ : _)) = (later, now)
+    next last' = (last', foldr const one last')
+
+lists :: String -> Machine -> TestTree
+lists where' machine =
   testGroup
-    "equals map"
+    ("equals map, " <> where')
     [ testCase "for every length, elements first" $
-        mapM_ (\n -> auto (* 2) [1 .. n] >>= \(_, ys) -> ys @?= map (* 2) [1 .. n :: Int]) [0, 1, 2, 3, 10, 100, 1000, 30000],
+        mapM_ (\n -> autoOn machine (* 2) [1 .. n] >>= \(_, ys) -> ys @?= map (* 2) [1 .. n :: Int]) [0, 1, 2, 3, 10, 100, 1000, 30000],
       testCase "for a consumer that walks the list first" $ do
-        (_, ys) <- auto (* 2) [1 .. 5000 :: Int]
+        (_, ys) <- autoOn machine (* 2) [1 .. 5000 :: Int]
         length ys @?= 5000
         ys @?= map (* 2) [1 .. 5000],
       testCase "the first result needs no second input" $ do
-        (_, ys) <- auto (+ 1) (1 : undefined)
+        (_, ys) <- autoOn machine (+ 1) (1 : undefined)
         take 1 ys @?= [2 :: Int],
       testCase "where costs rise" $ do
-        (_, ys) <- auto (turns . (3000 *) . (2 ^)) [1 .. 14 :: Int]
+        (_, ys) <- autoOn machine (turns . (3000 *) . (2 ^)) [1 .. 14 :: Int]
         ys @?= map (turns . (3000 *) . (2 ^)) [1 .. 14 :: Int],
       testCase "an input without end" $ do
-        (_, ys) <- auto (+ 1) [0 :: Int ..]
+        (_, ys) <- autoOn machine (+ 1) [0 :: Int ..]
         take 1000 ys @?= [1 .. 1000],
       testCase "what one item throws is that element" $ do
-        (_, ys) <- auto (\x -> if even x then error "even" else x) [1 .. 9 :: Int]
+        (_, ys) <- autoOn machine (\x -> if even x then error "even" else x) [1 .. 9 :: Int]
         length ys @?= 9
         outcomes <- mapM (try . evaluate) ys :: IO [Either ErrorCall Int]
         map (either (const Nothing) Just) outcomes @?= [if even x then Nothing else Just x | x <- [1 .. 9]],
       testCase "an item that is given up is there when it is asked for again" $ do
         -- Many: the loop in one of them has no place to be interrupted.
-        (_, ys) <- auto turns (replicate 50 2000000)
+        (_, ys) <- autoOn machine turns (replicate 50 2000000)
         first <- timeout 1000 (evaluate (sum ys))
         assertBool "too fast to be given up" (isNothing first)
         sum ys @?= 50 * turns 2000000,
@@ -144,7 +158,7 @@ lists =
           walked <- newEmptyMVar
           gate <- newEmptyMVar
           rest <- unsafeInterleaveIO ([1 .. 3] <$ (tryPutMVar walked () >> readMVar gate))
-          (_, ys) <- auto turns (replicate 8 200000 <> rest)
+          (_, ys) <- autoOn machine turns (replicate 8 200000 <> rest)
           _ <- forkIO (takeMVar walked >> threadDelay micros >> throwTo here GiveUp)
           given <- try (evaluate (sum ys))
           given @?= Left GiveUp
@@ -153,7 +167,7 @@ lists =
       testCase "three million items in constant memory (run with -M64m)" $ do
         -- Read, so that no constant holds the whole input.
         n <- readIORef =<< newIORef (3000000 :: Int)
-        (_, ys) <- auto (+ 1) [1 .. n]
+        (_, ys) <- autoOn machine (+ 1) [1 .. n]
         foldl' (+) 0 ys @?= n * (n + 3) `div` 2
     ]
 
@@ -173,6 +187,14 @@ places =
         (asked, ys) <- auto (\i -> if i < 2000 then i else dear i) [0 .. 2060]
         _ <- evaluate (foldl' (+) 0 ys)
         readIORef asked >>= within 2000 2030,
+      testCase "in a map inside another one they go when a core falls idle" $ do
+        (asked, ys) <- leaving [one, one, one, two] >>= \machine -> autoOn machine dear [1 .. 60]
+        foldl' (+) 0 ys @?= sum (map dear [1 .. 60])
+        readIORef asked >>= within 4 20,
+      testCase "and stay when it is taken before that" $ do
+        (asked, ys) <- leaving (cycle [two, one]) >>= \machine -> autoOn machine dear [1 .. 20]
+        foldl' (+) 0 ys @?= sum (map dear [1 .. 20])
+        readIORef asked >>= (@?= Nothing),
       testCase "a slow spine keeps its items with the caller" $ do
         (asked, ys) <- slow [1 .. 5] >>= auto dear
         _ <- evaluate (foldl' (+) 0 ys)
@@ -269,14 +291,23 @@ inside =
   testGroup
     "maps inside maps"
     [ testCase "those inside workers take no core of their brothers, though the caller's first item had taken both" $ do
-        -- Two cores: the first item is the caller's, whose inner map has both. The last items may find one idle.
+        -- Two cores: the first item is the caller's, whose inner map may have both. The last items may find one idle.
         -- Other tests' maps that nobody holds any more have cores until then.
         performMajorGC >> threadDelay 200000
         let inner k = effect (burn 2 k) `seq` effect (k `seq` getProcessID)
             outer i = length (nub (parMapWith defaultOptions {backend = Auto} inner [10 * i .. 10 * i + 9]))
         counts <- mapM evaluate (parMapWith defaultOptions {backend = Auto} outer [0 .. 9 :: Int])
-        assertBool (show counts) (take 4 (drop 3 counts) == [1, 1, 1, 1])
+        assertBool (show counts) (take 4 (drop 3 counts) == [1, 1, 1, 1]),
+      testCase "one that began while its brothers had all cores takes one that falls idle" $ do
+        let inner k = effect (dear k `seq` getProcessID)
+            outer :: Int -> Int
+            outer 0 = dear' 60 `seq` length (nub (parMapWith defaultOptions {backend = Auto} inner [1 .. 200]))
+            outer _ = dear' 90 `seq` 1
+        counts <- evaluate (parMapWith defaultOptions {backend = Shm} outer [0, 1])
+        assertBool (show counts) (maximum counts > 1)
     ]
+  where
+    dear' k = sum (map dear [1 .. k])
 
 -- | By 'Auto' on two workers.
 long :: (a -> b) -> [a] -> [b]

@@ -18,6 +18,7 @@
 module Maru.Backend.Auto
   ( module Maru.Backend.Auto.Model,
     Begun (..),
+    Machine (..),
     Ways (..),
     autoMap,
     forkCost,
@@ -51,16 +52,33 @@ stretchNs = 200000
 watchedItems :: Int
 watchedItems = 4
 
+-- | Nanoseconds of a map that are not measured while there is nothing but the caller; and between two
+-- looks at what other maps leave, each of which is a system call for each core.
+unmeasuredNs, lookAgainNs :: Word64
+unmeasuredNs = 1000000
+lookAgainNs = 1000000
+
 -- | How to map the rest of a list elsewhere. Each is given what leads from an item's place in the
 -- rest to that in the whole.
 data Ways a b = Ways
   { -- | Nanoseconds.
     costOfFork :: IO Int64,
-    onWorkers, onCapabilities :: (Int -> Int) -> [a] -> IO [b],
+    onWorkers :: (Int -> Int) -> [a] -> IO [b],
+    -- | On so many.
+    onCapabilities :: Int -> (Int -> Int) -> [a] -> IO [b],
     -- | Begins it on workers beside the caller, which is busy for as long as the first argument
     -- says so. 'Nothing': not here.
     ahead :: Maybe (IO Bool -> (Int -> Int) -> [a] -> IO (Begun b))
   }
+
+-- | What there is to map on.
+data Machine
+  = Whole !Means
+  | -- | What other maps leave of it: now, and when it is asked again.
+    Shared !Means (IO Means)
+
+callerOnly :: Means -> Bool
+callerOnly means = meansWorkers means < 2 && meansCapabilities means < 2
 
 -- | Where the map is.
 data Place a = Place
@@ -80,31 +98,66 @@ data Place a = Place
     -- | Not before this index is it worth looking further ahead, and how long to
     -- wait after that: a slow spine is asked ever more rarely.
     placeLook :: !Int,
-    placePatience :: !Int
+    placePatience :: !Int,
+    -- | What there is to map on, and when that was looked at.
+    placeMeans :: !Means,
+    placeAsked :: !Word64
   }
 
-autoMap :: forall a b. Means -> Ways a b -> (a -> b) -> [a] -> IO [b]
-autoMap means ways f list
-  | meansWorkers means < 2 && meansCapabilities means < 2 = pure (map (normalised . f) list)
-  | otherwise = newWatch >>= \watch -> probe watch (Place 0 (Sample [] 0 0) 0 0 0 0 [] False 0 8) list
+autoMap :: forall a b. Machine -> Ways a b -> (a -> b) -> [a] -> IO [b]
+autoMap machine ways f list = case machine of
+  Whole means | callerOnly means -> pure (map (normalised . f) list)
+  Shared means _ | callerOnly means -> (\now -> unmeasured now 0 1 list) <$> getMonotonicTimeNSec
+  _ -> measuring 0 list
   where
+    -- While other maps have all cores a short list is not measured. Where items take next to nothing
+    -- the clock is looked at more rarely.
+    unmeasured :: Word64 -> Int -> Int -> [a] -> [b]
+    unmeasured begun !i !next cells
+      | i == next = unsafeDupablePerformIO pause
+      | otherwise = on next cells
+      where
+        on _ [] = []
+        on later (c : rest) = normalised (f c) : unmeasured begun (i + 1) later rest
+        -- Two threads may look at the clock; only one may go on from there.
+        pause = do
+          took <- subtract begun <$> getMonotonicTimeNSec
+          let few = max 1 (fromIntegral i * 20000 `div` max 1 took)
+          pure (if took < unmeasuredNs then on (i + min (min (4 * i) 64) (fromIntegral few)) cells else unsafePerformIO (measuring i cells))
+
+    measuring :: Int -> [a] -> IO [b]
+    measuring i xs = do
+      watch <- newWatch
+      now <- getMonotonicTimeNSec
+      probe watch (Place i (Sample [] 0 0) 0 0 0 0 [] False 0 8 (given machine) (if i == 0 then now else 0)) xs
+
+    given (Whole means) = means
+    given (Shared means _) = means
+
     probe :: Watch -> Place a -> [a] -> IO [b]
     probe _ _ [] = pure []
     probe watch place0 xs@(x : rest) = do
-      (decision, place) <- choose means (costOfFork ways) (reached xs place0)
+      placed <- asked machine lookAgainNs (reached xs place0)
+      (decision, place) <- choose (costOfFork ways) placed
       case decision of
-        OnWorkers -> onWorkers ways (placeIndex place +) xs
-        OnCapabilities -> onCapabilities ways (placeIndex place +) xs
+        -- Other maps may have taken cores meanwhile.
+        OnWorkers -> asked machine 0 place >>= handed watch place xs
+        OnCapabilities -> onCapabilities ways (meansCapabilities (placeMeans place)) (placeIndex place +) xs
         InCaller -> do
           let after = forgetful place {placeIndex = placeIndex place + 1, placeProbes = placeProbes place + 1}
           (watched, passing) <- watchedBy watch after rest
           (value, cost) <- measured watched (placeProbes place < 2 || placeProbes place `mod` 32 == 0) (f x)
           (value :) <$> unsafeInterleaveIO (goOn watch after value cost passing rest)
 
+    handed watch before xs place
+      | meansWorkers (placeMeans place) < meansWorkers (placeMeans before) = probe watch place xs
+      | otherwise = onWorkers ways (placeIndex place +) xs
+
     -- How the item before this place is to be evaluated, and what was begun meanwhile.
     watchedBy :: Watch -> Place a -> [a] -> IO (Stamp -> IO () -> IO (), IO (Maybe (Ahead b)))
     watchedBy watch place rest
       | Just begin <- ahead ways,
+        means <- placeMeans place,
         meansWorkers means > 1,
         placeIndex place <= watchedItems = do
         gate <- newGate
@@ -114,8 +167,8 @@ autoMap means ways f list
 
     -- As if two items had taken so long.
     consider begin gate found place rest took = do
-      (decision, place') <- choose means (costOfFork ways) (reached rest place) {placeSample = Sample [took, took] 0 0, placeForkNs = 0}
-      if decision == OnWorkers && took >= longNs means (placeForkNs place')
+      (decision, place') <- choose (costOfFork ways) (reached rest place) {placeSample = Sample [took, took] 0 0, placeForkNs = 0}
+      if decision == OnWorkers && took >= longNs (placeMeans place) (placeForkNs place')
         then do
           writeIORef found (took, placeKnown place' - placeIndex place')
           True <$ open gate (begin (isBusy gate) (placeIndex place +) rest)
@@ -142,7 +195,7 @@ autoMap means ways f list
             latest : _ -> max took latest
             [] -> took
           sample = (placeSample place) {sampleWork = maybe id (:) elsewhere [own]}
-      pure (decide means 0 sample cells == OnWorkers)
+      pure (decide (placeMeans place) 0 sample cells == OnWorkers)
 
     -- Maps some items here, on demand, without measuring each.
     stretch :: Watch -> Place a -> [a] -> IO [b]
@@ -220,9 +273,9 @@ forgetful place
 
 -- | Whether the rest is worth more than the caller. Looks ahead only where enough
 -- cells would make it so.
-choose :: Means -> IO Int64 -> Place a -> IO (Decision, Place a)
-choose means forkCosts place0
-  | not (believable sample) = pure (InCaller, place0)
+choose :: IO Int64 -> Place a -> IO (Decision, Place a)
+choose forkCosts place0
+  | callerOnly means || not (believable sample) = pure (InCaller, place0)
   | otherwise = do
     place <- priced forkCosts place0
     let forkNs = placeForkNs place
@@ -233,7 +286,15 @@ choose means forkCosts place0
         place' <- lookAhead wanted place
         pure (decide means forkNs sample (placeKnown place' - placeIndex place'), place')
   where
+    means = placeMeans place0
     sample = placeSample place0
+
+-- | Looks what other maps leave, unless that was looked at within so many nanoseconds.
+asked :: Machine -> Word64 -> Place a -> IO (Place a)
+asked (Whole _) _ place = pure place
+asked (Shared _ look) ns place = do
+  now <- getMonotonicTimeNSec
+  if now - placeAsked place < ns then pure place else (\means -> place {placeMeans = means, placeAsked = now}) <$> look
 
 -- | Knows what a worker costs. Asking takes some microseconds; the heap grows.
 priced :: IO Int64 -> Place a -> IO (Place a)

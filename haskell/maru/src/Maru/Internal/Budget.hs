@@ -6,6 +6,7 @@ module Maru.Internal.Budget
     resolveBackend,
     enterWorker,
     insideWorker,
+    coresInside,
     shareMachine,
   )
 where
@@ -17,6 +18,7 @@ import Data.IORef (IORef, modifyIORef', newIORef, readIORef, writeIORef)
 import Foreign.C (CInt (..))
 import Maru.Failure (BadOptions (..))
 import Maru.Internal.Cores (enterShared, idleCores, shareCores)
+import Maru.Internal.Within (Within (..), whereNow)
 import Maru.Options
 import System.Environment (lookupEnv)
 import System.IO.Unsafe (unsafePerformIO)
@@ -35,6 +37,20 @@ enterWorker siblings = modifyIORef' sharers ((* siblings) . max 1) >> enterShare
 
 insideWorker :: IO Bool
 insideWorker = (> 0) <$> readIORef sharers
+
+-- | Inside an item of another map: how many workers a map may have now that is left to choose, by the
+-- cores that are idle. One of them has the core of this process, which waits for it. Who named a
+-- number for the program is obeyed.
+coresInside :: IO (Maybe Int)
+coresInside = do
+  nested <- insideWorker
+  if nested then Just <$> left else whereNow >>= byItem
+  where
+    left = idleCores >>= maybe allowance (pure . (+ 1))
+    unlessAsked act = lookupEnv "MARU_WORKERS" >>= maybe (Just <$> act) (const (pure Nothing))
+    byItem Outside = pure Nothing
+    byItem Early = unlessAsked (pure 1)
+    byItem Inside = unlessAsked left
 
 -- | Before a fork, in the program itself: maps inside its workers share its cores.
 shareMachine :: IO ()

@@ -12,6 +12,7 @@ module Maru.Internal.Cores
     takeCores,
     giveCores,
     idleCores,
+    holdsCores,
   )
 where
 
@@ -85,6 +86,10 @@ idleCores = readIORef shared >>= traverse counting
     counting (Shared fd count held) = do
       mine <- ownOf held IntSet.empty >>= readMVar
       length <$> filterM (fmap (== 0) . c_taken fd . fromIntegral) [i | i <- [0 .. count - 1], IntSet.notMember i mine]
+
+-- | Whether this process holds any.
+holdsCores :: IO Bool
+holdsCores = readIORef shared >>= maybe (pure False) (\(Shared _ _ held) -> not . IntSet.null <$> (ownOf held IntSet.empty >>= readMVar))
 
 foreign import ccall unsafe "maru_cores_open" c_open :: IO CInt
 

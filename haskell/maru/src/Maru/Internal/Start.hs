@@ -14,7 +14,7 @@ import Control.Concurrent (getNumCapabilities)
 import Control.Exception (bracket, throw, throwIO, try)
 import Control.Monad (when)
 import Data.Maybe (isJust)
-import Maru.Backend.Auto (Begun (..), Means (..), Ways (..), autoMap, forkCost)
+import Maru.Backend.Auto (Begun (..), Machine (..), Means (..), Ways (..), autoMap, forkCost)
 import qualified Maru.Backend.Sequential as Sequential
 import qualified Maru.Backend.Shm as Shm
 import Maru.Codec (Codec)
@@ -81,26 +81,31 @@ startedOn options order codec f xs = do
 scoped :: Options -> Order -> Maybe (Codec b) -> (a -> b) -> [a] -> (Running b -> IO r) -> IO r
 scoped options order codec f xs = bracket (startedOn options order codec f xs) stop
 
--- Where forked workers are unsafe there are none. In a worker none are begun ahead: another worker
--- has the core. And what looks there whether an item is stuck must find no thread but the item's.
+-- Where forked workers are unsafe there are none. Inside another map's item none are begun ahead:
+-- another worker has the core. And what looks in a worker whether an item is stuck must find no
+-- thread but the item's.
 automatic :: Options -> (a -> b) -> [a] -> IO [b]
 automatic options f xs = do
   checkOptions options
-  n <- resolveWorkers options Auto
+  inside <- if workers options == WorkersAuto then coresInside else pure Nothing
+  n <- maybe resolved pure inside
   hazard <- forkHazard
   nested <- insideWorker
   capabilities <- getNumCapabilities
   area <- allocArea
-  let means = Means (if isJust hazard then 1 else n) (min n capabilities) (fromIntegral area)
+  let means k = Means (if isJust hazard then 1 else k) (min k capabilities) (fromIntegral area)
+      -- Where the map is not inside another one any more it may have all.
+      machine = if isJust inside then Shared (means n) (means <$> (coresInside >>= maybe resolved pure)) else Whole (means n)
       ways =
         Ways
           { costOfFork = forkCost,
             onWorkers = rest Auto options,
-            onCapabilities = rest Threads options {workers = Workers (meansCapabilities means)},
-            ahead = if nested then Nothing else Just begin
+            onCapabilities = \k -> rest Threads options {workers = Workers k},
+            ahead = if nested || isJust inside then Nothing else Just begin
           }
-  autoMap means ways f xs
+  autoMap machine ways f xs
   where
+    resolved = resolveWorkers options Auto
     rest which options' number ys = renumberedAll number <$> startOn which options' Ordered Nothing f ys
     renumberedAll number running = values running {outcomes = map (renumbered number) (outcomes running)}
     begin busy number ys = do

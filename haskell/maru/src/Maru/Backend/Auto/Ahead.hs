@@ -38,6 +38,7 @@ import Data.IORef
 import Data.Maybe (isJust)
 import Data.Word (Word64)
 import GHC.Clock (getMonotonicTimeNSec)
+import Maru.Internal.Within (Mark, enter, leave, settled)
 import Maru.Native.Rts (shortSlices)
 import System.CPUTime (getCPUTime)
 import System.IO.Unsafe (unsafePerformIO)
@@ -115,8 +116,9 @@ data Now = Now
     nowItem :: !(Maybe Item)
   }
 
--- | Since when, and what is to be done when it has taken so long: 'True' when that was all.
-data Item = Item !Stamp (Double -> IO Bool)
+-- | Since when, what is to be done when it has taken so long ('True' when that was all), and what
+-- tells maps inside it of it.
+data Item = Item !Stamp (Double -> IO Bool) !(Maybe Mark)
 
 newWatch :: IO Watch
 newWatch = Watch <$> newIORef (Now False 0 Nothing)
@@ -139,8 +141,9 @@ passed (Stamp cpu clock) = do
 -- action is asked, and again after as long. An item that throws is watched until it is forgotten.
 attended :: Watch -> Double -> (Double -> IO Bool) -> Stamp -> IO () -> IO ()
 attended (Watch ref) long considered begun@(Stamp _ clock) item = do
+  mark <- enter (8 * ceiling long)
   watched <- atomicModifyIORef' ref $ \before ->
-    (Now True (nowItems before + 1) (Just (Item begun considered)), nowWatched before)
+    (Now True (nowItems before + 1) (Just (Item begun considered mark)), nowWatched before)
   unless watched $ do
     weak <- mkWeakIORef ref (pure ())
     enlist (Fresh weak long clock)
@@ -149,7 +152,9 @@ attended (Watch ref) long considered begun@(Stamp _ clock) item = do
 
 -- | The consumer is past its item, or the item threw.
 forget :: Watch -> IO ()
-forget (Watch ref) = atomicModifyIORef' ref (\now -> (now {nowItem = Nothing}, ()))
+forget (Watch ref) = do
+  before <- atomicModifyIORef' ref (\now -> (now {nowItem = Nothing}, nowItem now))
+  for_ before $ \(Item _ _ mark) -> traverse_ leave mark
 
 -- | A map that begins: how long its items may take, and since when it is there.
 data Fresh = Fresh !(Weak (IORef Now)) !Double !Word64
@@ -212,7 +217,7 @@ glance long (Seen items _ _) ref = do
         atomicModifyIORef' ref $ \later ->
           if nowItems later == items then (later {nowWatched = False}, Nothing) else (later, Just (Seen items long False))
       | otherwise -> pure (Just (Seen (nowItems now) long False))
-    Just (Item begun@(Stamp _ clock) considered) -> do
+    Just (Item begun@(Stamp _ clock) considered mark) -> do
       took <- passed begun
       if took < long
         then do
@@ -221,8 +226,13 @@ glance long (Seen items _ _) ref = do
           pure (Just (Seen (nowItems now) (max (long - took) (fromIntegral waited / 4)) (nowItems now /= items)))
         else do
           done <- considered took
+          traverse_ (settled (if done then Just birthNs else Nothing)) mark
           if done then Nothing <$ unwatched ref else pure (Just (Seen (nowItems now) took True))
 {-# NOINLINE glance #-}
+
+-- | What was begun holds its cores by then: its first look at the input, and the pages of its workers.
+birthNs :: Word64
+birthNs = 4000000
 
 unwatched :: IORef Now -> IO ()
 unwatched ref = atomicModifyIORef' ref (\now -> (now {nowWatched = False}, ()))

@@ -89,6 +89,7 @@ accept run slot r = case kindOf (recordKind r) of
     change run (leaves slot . noted ("a worker was replaced: " <> why))
   Just Ready -> nowNs >>= change run . reached slot Initialising
   Just Initialised -> nowNs >>= change run . reached slot Working
+  Just Leaving -> change run (leaves slot) >> leaveCore run slot
   Just Unstarted -> do
     why <- unpackText <$> copied
     change run (unstarted slot why)

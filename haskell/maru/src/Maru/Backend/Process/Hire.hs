@@ -24,7 +24,6 @@ import Maru.Backend.Process.Run
 import Maru.Backend.Process.State
 import Maru.Backend.Process.Worker (runWorker)
 import Maru.Failure
-import Maru.Internal.Budget (insideWorker)
 import Maru.Internal.Cores (takeCores)
 import Maru.Internal.Engine
 import Maru.Internal.Feed
@@ -130,8 +129,8 @@ hire run now = do
 
 -- | @allowed run busy now n@: how many of @n@ workers may be born, with a core for each as far as
 -- there are any. In the program itself all of them, unless the caller is busy: then it has a core,
--- and those that are left are the workers'. In a worker that was left to choose the first one
--- needs none: it has that of its coordinator, which waits for it.
+-- and those that are left are the workers'. Inside an item of another map the first one needs none
+-- where it was left to choose: it has that of its coordinator, which waits for it.
 allowed :: Run a b -> Bool -> Int64 -> Int -> IO (Int, [Int])
 allowed run busy now n = do
   callersCore run busy
@@ -139,11 +138,11 @@ allowed run busy now n = do
 
 allowedSome :: Run a b -> Bool -> Int64 -> Int -> IO (Int, [Int])
 allowedSome run busy now n = do
-  nested <- insideWorker
   crowded <- readIORef (runCrowded run)
   none <- IntMap.null . stDuties <$> look run
-  let bound = busy || nested && workers (jobOptions (runJob run)) == WorkersAuto
-      own = if bound && none && not busy then 1 else 0
+  without <- withoutCore run
+  let bound = busy || runBounded run
+      own = if bound && null without && not busy then 1 else 0
   cores <- if bound && not none && now - crowded < lookAgain then pure [] else takeCores (n - own)
   when (bound && length cores < n - own) (writeIORef (runCrowded run) now)
   pure (if bound then own + length cores else n, cores)
@@ -156,13 +155,19 @@ lookAgain = 5000000
 -- inside them would take those for idle.
 holdCores :: Run a b -> Int64 -> IO ()
 holdCores run now = do
-  held <- readIORef (runCores run)
-  without <- filter (`IntMap.notMember` held) . IntMap.keys <$> readIORef (runWorkers run)
+  -- One has its coordinator's.
+  without <- drop (if runBounded run then 1 else 0) <$> withoutCore run
   crowded <- readIORef (runCrowded run)
   unless (null without || now - crowded < lookAgain) $ do
     cores <- takeCores (length without)
     modifyIORef' (runCores run) (IntMap.union (IntMap.fromList (zip without cores)))
     when (length cores < length without) (writeIORef (runCrowded run) now)
+
+-- | The workers that no core is held for. One that is leaving needs none.
+withoutCore :: Run a b -> IO [Int]
+withoutCore run = do
+  held <- readIORef (runCores run)
+  filter (`IntMap.notMember` held) . IntMap.keys . IntMap.filter (not . dutyLeaving) . stDuties <$> look run
 
 -- | Held while the caller is busy, as a worker's that has no number.
 callersCore :: Run a b -> Bool -> IO ()

@@ -33,12 +33,13 @@ import Data.IORef
 import Data.Int (Int64)
 import Data.IntMap.Strict (IntMap)
 import qualified Data.IntMap.Strict as IntMap
+import Data.Maybe (isJust)
 import Foreign (Ptr, Word64)
 import Foreign.C (CInt)
 import Maru.Backend.Process.Fabric
 import Maru.Backend.Process.State
 import Maru.Failure
-import Maru.Internal.Budget (shareMachine)
+import Maru.Internal.Budget (coresInside, shareMachine)
 import Maru.Internal.Cores (giveCores)
 import Maru.Internal.Engine
 import Maru.Internal.Feed
@@ -82,6 +83,9 @@ data Run a b = Run
     runAsked :: !(IORef Int64),
     -- | When deaths were last looked for.
     runLooked :: !(IORef Int64),
+    -- | Other maps have cores of the machine: it takes those that are idle, beside that of its
+    -- coordinator, which waits.
+    runBounded :: !Bool,
     -- | Of the machine, held for workers by number; and when there last were too few.
     runCores :: !(IORef (IntMap Int)),
     runCrowded :: !(IORef Int64),
@@ -121,6 +125,7 @@ newRun style job = do
         when listening (writeIORef listens False >> ringNews fabric)
   feed <- maybe (startFeed (jobInputs job) ring) (\there -> startFeed (arrivingSpine there) ring) (jobArriving job)
   arriving <- traverse (\there -> evaluate there {arrivingSpine = []}) (jobArriving job)
+  inside <- isJust <$> coresInside
   self <- getProcessID
   now <- nowNs
   run <-
@@ -130,6 +135,7 @@ newRun style job = do
       <*> pure listens
       <*> newIORef now
       <*> newIORef 0
+      <*> pure (inside && workers options == WorkersAuto)
       <*> newIORef IntMap.empty
       <*> newIORef 0
       <*> newIORef (noTotals, 0)

@@ -70,6 +70,8 @@ data Kind
     Ready
   | -- | The worker has passed its initialiser: next are items.
     Initialised
+  | -- | The worker has found nothing left to claim: it needs its core no longer, and ends.
+    Leaving
   deriving (Eq, Show, Enum, Bounded)
 
 kindWord :: Kind -> Word16

@@ -123,7 +123,8 @@ claimLoop w collected cursor = do
   collected' <- growNursery w now collected
   claimed <- claimChunk (link w) (now + 1000000000)
   case claimed of
-    Closed -> pure ()
+    -- Before the end is seen by itself a map inside a brother's item may need the core.
+    Closed -> tell (link w) Leaving
     NotYet -> claimLoop w collected' cursor
     Claimed (Chunk first count) -> do
       before <- nowNs
