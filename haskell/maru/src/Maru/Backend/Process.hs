@@ -141,16 +141,17 @@ tend held quiet = do
     when (quiet' > quiet) performMajorGC
     tend held quiet'
 
--- | In rounds of a millisecond, beside a consumer that computes, until the first workers are born.
--- What a chunk needs is walked first, and is on offer.
+-- | In rounds, beside a consumer that computes, until the first workers are born. In the first ones the
+-- input is walked, a turn between threads each; the others come every millisecond.
 beginSoon :: Held a b -> IO ()
 beginSoon held = go (20 :: Int)
   where
     go left = unless (left == 0) $ do
       shortSlices 3000
-      threadDelay 1000
       begun <- deRefWeak held >>= maybe (pure True) beginOnce
-      unless begun (go (left - 1))
+      unless begun $ do
+        if left > 16 then yield else threadDelay 1000
+        go (left - 1)
 
 -- | 'True': it is begun, or over. Not inlined: see @tend@.
 beginOnce :: IORef (Run a b) -> IO Bool
