@@ -92,7 +92,7 @@ bool mr_glibc_holds(const pthread_mutex_t *mutex) {
   int type = mr_glibc_kind(mutex) & 3;
   /* Relaxed: only our own number is of interest, and we wrote it. */
   return (type == PTHREAD_MUTEX_RECURSIVE_NP || type == PTHREAD_MUTEX_ERRORCHECK_NP) &&
-         __atomic_load_n(&mutex->__data.__owner, __ATOMIC_RELAXED) == gettid();
+         __atomic_load_n(&mutex->__data.__owner, __ATOMIC_RELAXED) == mr_glibc_self();
 }
 
 /* ---- the check ----------------------------------------------------------- */

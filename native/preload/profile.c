@@ -42,7 +42,8 @@ static uint32_t own_process(struct mr_profile *profile) {
   if (number == MR_RECORDS_NO_ROOM)
     return mine;
   struct maru_lockprof_process *process = &board->process[number];
-  process->pid = getpid();
+  pid_t known_pid = (pid_t)MR_LOAD(profile->process[1]);
+  process->pid = known_pid != 0 ? known_pid : getpid();
   process->sockets = profile->sockets;
   process->cpu_clock = profile->clock.ns_per_tick != 0;
   process->began_ns = (int64_t)mr_clock_ns(&profile->clock);

@@ -31,7 +31,8 @@ struct mr_profile {
   struct mr_clock clock;
   uint64_t cost_plain_ps, cost_profiled_ps; /* for the list of processes, as the next */
   uint32_t sockets;
-  /* The process's place in the list + 1; 0 in a child of a fork, until somebody asks. */
+  /* The process's place in the list + 1; 0 in a child of a fork, until somebody asks.  Behind it
+   * its number, or 0: then the kernel is asked. */
   _Atomic uint32_t *process;
   pthread_key_t key;
 };

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "records.h"
+#include "glibc.h"
 
 #include <errno.h>
 #include <sys/syscall.h>
@@ -31,7 +32,7 @@ uint32_t mr_records_take(_Atomic uint32_t *used, uint32_t size) {
  */
 static bool is_gone(const struct maru_lockprof_thread *slot) {
   pid_t tid = (pid_t)MR_LOAD(slot->tid);
-  return tid == gettid() || (syscall(SYS_tgkill, getpid(), tid, 0) < 0 && errno == ESRCH);
+  return tid == mr_glibc_self() || (syscall(SYS_tgkill, getpid(), tid, 0) < 0 && errno == ESRCH);
 }
 
 static bool claim(struct maru_lockprof_thread *slot, uint32_t state) {
@@ -55,7 +56,7 @@ static bool claim_abandoned(struct maru_lockprof_thread *slot) {
 
 /* Not before its tid is ours is it TAKEN: mr_records_leaving would give away one that lives. */
 static struct maru_lockprof_thread *move_in(struct maru_lockprof_thread *slot) {
-  MR_STORE(slot->tid, (uint32_t)gettid());
+  MR_STORE(slot->tid, (uint32_t)mr_glibc_self());
   /* Release: whose it is. */
   atomic_store_explicit(&slot->state, MARU_LOCKPROF_TAKEN, memory_order_release);
   return slot;
