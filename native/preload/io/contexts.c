@@ -326,7 +326,7 @@ struct context *io_context_of(enum io_context_class class) {
 }
 
 void io_contexts_start(void) {
-  if (!io_same_process())
+  if (atomic_load_explicit(&io_process.direct, memory_order_relaxed) || !io_same_process())
     return;
   for (int class = IO_FILE_CONTEXT; class <= IO_NET_CONTEXT; class ++) {
     unsigned node = node_for((enum io_context_class) class);
@@ -336,7 +336,7 @@ void io_contexts_start(void) {
 }
 
 void io_context_ring(enum io_context_class class) {
-  if (!io_same_process() || atomic_load_explicit(&io_process.direct, memory_order_relaxed))
+  if (atomic_load_explicit(&io_process.direct, memory_order_relaxed) || !io_same_process())
     return;
   struct context *context = io_context_of(class);
   if (context != NULL)
@@ -370,7 +370,8 @@ static void retire(struct context *context) {
 void io_contexts_retire(void) {
   struct maru_wait_policy policy;
   struct undisturbed before;
-  if (!io_same_process())
+  /* Of a sealed process they ended before, or stay: to end them takes calls. */
+  if (io_is_sealed() || !io_same_process())
     return;
   maru_wait_policy_init(&policy, MARU_WAIT_SPIN_BLOCK);
   undisturbed_begin(&before);

@@ -32,7 +32,7 @@ void io_add_shared(_Atomic uint64_t *counter, uint64_t more) {
 struct maru_io_line *io_line_take(void) {
   struct maru_io_section *section = io_section();
   io_self.line = io_shared_line;
-  if (io_self.gone)
+  if (io_self.gone || io_is_sealed())
     return io_self.line;
   if (section == NULL)
     return io_self.line = &unseen;

@@ -111,7 +111,7 @@ static void count_used(uint32_t number) {
 }
 
 uint32_t io_file_look(int fd) {
-  if (counts_use(fd))
+  if (io_is_sealed() || counts_use(fd))
     return 0;
   /* A child of vfork has our memory and descriptors of its own. */
   if (!io_same_process())

@@ -116,7 +116,8 @@ static void hint_begin(struct stream *s, uint32_t entry, bool at_offsets) {
 }
 
 void io_hint_read(int fd, uint32_t entry, int64_t offset, size_t bytes) {
-  if ((unsigned)fd >= STREAMS)
+  /* Relaxed: nobody reads ahead for a process that is direct. */
+  if ((unsigned)fd >= STREAMS || LOAD(io_process.direct))
     return;
   struct stream *s = &streams[fd];
   bool at_offsets = offset >= 0;

@@ -23,6 +23,7 @@
 #include <maru/io.h>
 #include <maru/wait.h>
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -36,10 +37,18 @@
 struct io_process {
   enum maru_io_mode mode;
   _Atomic bool direct;    /* somebody restricted itself: nothing is delegated any more */
+  _Atomic bool sealed;    /* its system calls are filtered: we make none of our own any more */
   _Atomic uint32_t epoch; /* steps when threads may have changed how they are scheduled */
   pid_t pid;              /* a child of vfork, or of a fork that we did not see, has another */
+  pthread_t first;        /* its first thread */
 };
 extern struct io_process io_process;
+
+/* A filter may kill whoever makes a call that the program does not make itself. */
+static inline bool io_is_sealed(void) {
+  /* Relaxed: the thread that is filtered has set it. */
+  return atomic_load_explicit(&io_process.sealed, memory_order_relaxed);
+}
 
 /* One a thread. */
 struct io_self {
@@ -59,6 +68,8 @@ void *io_next_symbol(const char *name);
 
 /* For good, with the reason on the board. */
 void io_go_direct(const char *why);
+/* Before its system calls are filtered. */
+void io_seal(void);
 void io_say(const char *text);
 bool io_same_process(void);
 /* Called with the first line or slot of a thread, and for a process's first thread. */

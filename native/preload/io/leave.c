@@ -117,6 +117,8 @@ EXPORT int prctl(int option, ...) {
   va_end(rest);
   if (restricts(option))
     io_go_direct("delegates nothing any more: it called prctl to restrict itself");
+  if (option == PR_SET_SECCOMP)
+    io_seal();
   return next(option, a, b, c, d);
 }
 
@@ -168,6 +170,8 @@ static void before_raw(long number, long a, long c) {
   case SYS_seccomp: /* a filter may be for all threads, and kill who calls what contexts do */
     io_go_direct("delegates nothing any more: it called unshare, setns or seccomp by syscall");
     io_contexts_retire();
+    if (number == SYS_seccomp)
+      io_seal();
     break;
   case SYS_capset:
   case SYS_setuid:
@@ -186,6 +190,8 @@ static void before_raw(long number, long a, long c) {
   case SYS_prctl:
     if (restricts((int)a))
       io_go_direct("delegates nothing any more: it restricted itself by syscall");
+    if ((int)a == PR_SET_SECCOMP)
+      io_seal();
     break;
   case SYS_sched_setscheduler:
   case SYS_sched_setattr:

@@ -58,12 +58,19 @@ void io_say(const char *text) {
 }
 
 void io_go_direct(const char *why) {
-  if (!io_same_process())
-    return; /* what a child of vfork does to itself */
+  /* The second: what a child of vfork does to itself. */
+  if (atomic_load_explicit(&io_process.direct, memory_order_relaxed) || !io_same_process())
+    return;
   /* Relaxed: requests that are under way were allowed when they were made. */
   if (!atomic_exchange_explicit(&io_process.direct, true, memory_order_relaxed) &&
       io_process.mode == MARU_IO_ALWAYS)
     io_say(why);
+}
+
+void io_seal(void) {
+  /* A child of vfork seals itself, and not us. */
+  if (!io_is_sealed() && io_same_process())
+    atomic_store_explicit(&io_process.sealed, true, memory_order_relaxed);
 }
 
 bool io_hear_threads(void (*ends)(void *)) {

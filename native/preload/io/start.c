@@ -25,7 +25,7 @@ static void thread_ends(void *unused) {
   io_slot_leave();
   io_line_leave();
   io_self.gone = true;
-  if (io_raw(SYS_gettid, 0, 0, 0, 0, 0, 0) == io_process.pid)
+  if (pthread_equal(pthread_self(), io_process.first))
     io_contexts_outlive();
 }
 
@@ -33,7 +33,8 @@ static void thread_ends(void *unused) {
 static void before_fork(void) { io_settle(); }
 
 static void in_child(void) {
-  io_process.pid = getpid();
+  io_process.pid = io_is_sealed() ? 0 : getpid(); /* 0: not asked, so it is nobody's */
+  io_process.first = pthread_self();
   io_contexts_forget();
   io_slots_forget();
   io_files_fork();
@@ -66,6 +67,7 @@ __attribute__((constructor)) static void begin(void) {
   int saved = errno;
   io_find_symbols();
   io_process.pid = (pid_t)io_raw(SYS_getpid, 0, 0, 0, 0, 0, 0);
+  io_process.first = pthread_self();
   /* First: a call that counts or delegates uses the key. */
   bool hears = io_hear_threads(thread_ends) && pthread_atfork(before_fork, NULL, in_child) == 0;
   io_thread_begins();
@@ -91,6 +93,6 @@ __attribute__((constructor)) static void begin(void) {
 
 /* A thread that calls exit ends without its destructors. */
 __attribute__((destructor)) static void end(void) {
-  if (io_same_process())
+  if (io_is_sealed() || io_same_process())
     io_line_leave();
 }
