@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#define CPUS_MOST 8192 /* the most that Linux can have */
 #define LOOK_NS INT64_C(10000000)
 /* Kept from running for so long in all, less one part in so many of the time: a daemon's turn now
  * and then is less, a hog's every other turn more. */
@@ -62,14 +63,17 @@ bool mr_more_ranks_than_cpus(void) {
 }
 
 bool mr_calm_join(void) {
-  cpu_set_t own;
+  /* The kernel refuses a mask that may not hold all its CPUs: a cpu_set_t has room for 1024. */
+  uint64_t own[CPUS_MOST / 64] = {0};
   able = mr_self.kind == MARU_WAIT_ADAPTIVE && run_delay_ns() >= 0 &&
-         sched_getaffinity(0, sizeof own, &own) == 0;
+         sched_getaffinity(0, sizeof own, (cpu_set_t *)own) == 0;
   if (!able)
     return false;
-  for (int cpu = 0; cpu < MR_MPI_CPU_WORDS * 64; cpu++)
-    if (CPU_ISSET(cpu, &own))
-      (void)atomic_fetch_or_explicit(&mr_self.section->cpus[cpu / 64], UINT64_C(1) << cpu % 64,
+  /* Beyond the section's words CPUs share bits: they count as fewer, and ranks wait by the policy
+   * rather once too often. */
+  for (size_t i = 0; i < CPUS_MOST / 64; i++)
+    if (own[i] != 0)
+      (void)atomic_fetch_or_explicit(&mr_self.section->cpus[i % MR_MPI_CPU_WORDS], own[i],
                                      memory_order_relaxed);
   STORE(mr_crowded, mr_more_ranks_than_cpus());
   return true;

@@ -1,7 +1,13 @@
 /* calm.c: when a rank takes the machine for calm: synthetic run delays against the rule's promises.
  */
+#define _GNU_SOURCE
 #include "calm.h"
 #include "check.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+#include <unistd.h>
 
 #define MS INT64_C(1000000)
 #define LOOK (10 * MS)
@@ -19,7 +25,33 @@ static int64_t calm_ms(struct mr_looks *looks, int64_t *now, int64_t *delay, int
   return calm;
 }
 
+/* In the place of libc's: a machine of 2048 CPUs, of which we may use three. */
+int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *cpus) {
+  (void)pid;
+  if (size < 2048 / 8) {
+    errno = EINVAL;
+    return -1;
+  }
+  memset(cpus, 0, size);
+  CPU_SET_S(3, size, cpus);
+  CPU_SET_S(1030, size, cpus);
+  CPU_SET_S(2047, size, cpus);
+  return 0;
+}
+
+static void large_machine(void) {
+  static struct mr_mpi section;
+  if (access("/proc/thread-self/schedstat", R_OK) < 0)
+    return; /* nowhere calm */
+  mr_self.section = &section;
+  mr_self.kind = MARU_WAIT_ADAPTIVE;
+  CHECK(mr_calm_join());
+  for (mr_self.here = 1; mr_self.here <= 4; mr_self.here++)
+    CHECK(mr_more_ranks_than_cpus() == (mr_self.here > 3));
+}
+
 int main(void) {
+  large_machine();
   for (int64_t first = 0; first < 5000; first += 1250) { /* whatever was before the first look */
     struct mr_looks looks = {0};
     int64_t now = 77 * MS, delay = first * MS, busy = 0;
