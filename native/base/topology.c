@@ -27,6 +27,8 @@
 
 #define CPUS MARU_TOPOLOGY_MAX_CPUS
 #define CACHES 10 /* of a CPU */
+/* A list that names each CPU by itself, as where sockets take turns at numbers. */
+#define LIST_BYTES (CPUS * 5 + 2)
 
 struct cpu_set {
   uint8_t has[CPUS];
@@ -115,7 +117,7 @@ static bool holds_instructions_alone(const char *root, int cpu, int cache) {
 
 /* The CPUs that share such a cache; false: nobody says. */
 static bool read_sharers(const char *root, int cpu, int cache, struct cpu_set *sharers) {
-  char name[64], text[4096];
+  char name[64], text[LIST_BYTES];
   snprintf(name, sizeof name, "cache/index%d/shared_cpu_list", cache);
   return read_cpu_text(root, cpu, name, text, sizeof text) && parse_list(text, sharers);
 }
@@ -175,7 +177,7 @@ static void fill_missing_caches(struct maru_topology *topology) {
 
 /* Node numbers may have gaps, and nodes may have no CPU (memory only). */
 static void read_nodes(struct maru_topology *topology, const char *root) {
-  char path[PATH_MAX], text[4096], rest;
+  char path[PATH_MAX], text[LIST_BYTES], rest;
   struct cpu_set members;
   int32_t node;
   snprintf(path, sizeof path, "%.4000s/sys/devices/system/node", root);
@@ -398,7 +400,7 @@ static bool lacks_a_cache(const struct maru_topology *topology) {
 /* `allowed` NULL: all CPUs are. */
 static int read_machine(struct maru_topology *topology, const char *root,
                         const struct cpu_set *allowed, unsigned parts) {
-  char text[16384];
+  char text[LIST_BYTES];
   struct cpu_set online = {0};
   *topology = (struct maru_topology){0};
   if (!read_line(root, "sys/devices/system/cpu/online", text, sizeof text) ||

@@ -221,8 +221,41 @@ static void this_machine(void) {
   maru_topology_free(&t);
 }
 
+/* Nodes take turns at the numbers of CPUs: their lists are as long as lists get. */
+static void long_lists(void) {
+  enum { MANY = 2048, NODES = 2, LONGEST = MANY * 5 };
+  char root[] = "/tmp/maru-machine-XXXXXX", path[64], lists[NODES][LONGEST] = {"", ""};
+  struct maru_topology t;
+  size_t at[NODES] = {0};
+  CHECK(mkdtemp(root) != NULL);
+  for (int cpu = 0; cpu < MANY; cpu++) {
+    int node = cpu % NODES;
+    at[node] += (size_t)snprintf(lists[node] + at[node], LONGEST - at[node], "%s%d",
+                                 at[node] > 0 ? "," : "", cpu);
+  }
+  snprintf(path, sizeof path, "0-%d\n", MANY - 1);
+  add_line(root, "sys/devices/system/cpu/online", path);
+  for (int node = 0; node < NODES; node++) {
+    snprintf(path, sizeof path, "sys/devices/system/node/node%d/cpulist", node);
+    add_line(root, path, lists[node]);
+    snprintf(path, sizeof path, "sys/devices/system/cpu/cpu%d/cache/index0/level", node);
+    add_line(root, path, "3\n");
+    snprintf(path, sizeof path, "sys/devices/system/cpu/cpu%d/cache/index0/shared_cpu_list", node);
+    add_line(root, path, lists[node]);
+  }
+  CHECK_EQUAL(maru_topology_read_root(&t, root), 0);
+  nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+  CHECK_EQUAL(t.cpu_count, MANY);
+  for (int cpu = 0; cpu < MANY; cpu++) {
+    CHECK_EQUAL(t.cpus[cpu].node, cpu % NODES);
+    CHECK_EQUAL(t.cpus[cpu].llc, cpu % NODES);
+  }
+  maru_topology_free(&t);
+}
+
 int main(void) {
   two_sockets();
+  long_lists();
   odd_nodes();
   sandbox();
   overridden();
