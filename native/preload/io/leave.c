@@ -82,6 +82,8 @@ EXPORT pid_t _Fork(void) {
 RESTRICTS(setfsuid, int, (uid_t id), (id))
 RESTRICTS(setfsgid, int, (gid_t id), (id))
 RESTRICTS(capset, int, (void *header, const void *data), (header, data))
+/* Each thread has its own rights to memory with a key: a context has none to a buffer there. */
+RESTRICTS(pkey_alloc, int, (unsigned flags, unsigned rights), (flags, rights))
 
 /* Some want a process of one thread. */
 #define LEAVES(name, parameters, arguments)                                                        \
@@ -174,6 +176,7 @@ static void before_raw(long number, long a, long c) {
       io_seal();
     break;
   case SYS_capset:
+  case SYS_pkey_alloc:
   case SYS_setuid:
   case SYS_setgid:
   case SYS_setresuid:

@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <sys/fsuid.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -386,6 +387,17 @@ static void other_user(void) {
   DO(setfsuid((uid_t)getuid()) >= 0);
   DO(pread(file, other, 10, 0));
 }
+/* Which this thread may touch, and threads that are there already may not. */
+static void memory_with_a_key(void) {
+  DO(pread(file, other, 10, 0));
+  int key = pkey_alloc(0, 0);
+  char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(page != MAP_FAILED);
+  if (key >= 0)
+    NEED(pkey_mprotect(page, 4096, PROT_READ | PROT_WRITE, key));
+  DO(pread(file, page, 4096, 0));
+  show(page, 100);
+}
 static void *last_to_go(void *unused) {
   (void)unused;
   pause_ms(50);
@@ -467,6 +479,7 @@ const struct test_case thread_cases[] = {
     N(unshared_meanwhile),
     D(filtered),
     D(other_user),
+    D(memory_with_a_key),
     D(main_thread_leaves),
     N(loaded_library_waits),
     N(real_time),
