@@ -279,10 +279,12 @@ void mr_calls_start(struct mr_preload *preload, bool fit) {
       mr_preload_section(preload, MARU_LOCKPROF_SECTION, MARU_LOCKPROF_VERSION, sizeof *board);
   if (!fit)
     return; /* it is said that the mutexes are left alone */
-  if (board == NULL) {
+  /* A process that cannot open the board, as another user's, is not counted.  Said by each of them,
+   * that would be lines in the command's own words. */
+  if (board == NULL && preload->on_board)
     unable(preload, "there is no room for it on the board");
+  if (board == NULL)
     return;
-  }
   mr_locate_start();
   profile.records.locate = mr_locate;
   read_place();
