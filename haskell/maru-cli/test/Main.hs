@@ -101,6 +101,11 @@ plans =
         seen (planned False static [("r", library ["--r"])]) @?= Left (maruFailed, "--r cannot serve cmd: it is statically linked: no library can stand before its own code; --best-effort goes on without it")
         seen (planned True static [("r", library ["--r"])]) @?= Right ([], [], ["left out: --r cannot serve cmd: it is statically linked: no library can stand before its own code"])
         seen (planned False static [("r", library [])]) @?= Right (["/first.so", "/l.so"], [("X", "1")], [])
+        -- What would not start, or have its loader complain, runs without.
+        let other = undescribed {describedProgram = Program.Dynamic "/lib/ld-musl-x86_64.so.1"}
+            foreign' = undescribed {describedProgram = Program.Foreign}
+            bare why = Right ([], [("X", "1")], ["no library of maru's stands before cmd and what it starts: " ++ why])
+        map (\described -> seen (planned False described [("r", library [])])) [other, foreign'] @?= map bare ["its C library is not glibc (/lib/ld-musl-x86_64.so.1)", "it is a program for another machine"]
         seen (planned False asan [("r", library ["--r"])]) @?= Right ([], [], ["not active: cmd is built with AddressSanitizer, which must be its first library; it, and what it starts, runs without maru's"])
         seen (planned False asan [("r", library [])]) @?= Right ([], [("X", "1")], ["not active: cmd is built with AddressSanitizer, which must be its first library; it, and what it starts, runs without maru's"])
         fmap planReplaced (planned False undescribed {describedGo = True} [("r", library ["--r"])]) @?= Right [("r", "cmd is written in Go, which makes system calls of its own: --r sees few of them")],

@@ -14,12 +14,14 @@ import Maru.Cli.Section
 import Maru.Native.BoardView (Board)
 
 -- | The part of a room, as far as the command can have libraries before its own. One with a
--- sanitizer would not start, and runs without them.
+-- sanitizer would not start, nor one of another C library: they run without what they can do
+-- without.
 fitting :: String -> Described -> Part -> Either Refusal Part
 fitting command described part
   | null (partPreload part) = Right part
   | Just sanitizer <- describedSanitizer described = Right (without (sanitized sanitizer))
   | needing : _ <- partNeeding part, Just why <- unfit described = Left (Unavailable (needing ++ " cannot serve " ++ command ++ ": " ++ why))
+  | Just why <- spoiled described = Right (without ("no library of maru's stands before " ++ command ++ " and what it starts: " ++ why))
   | describedGo described = Right part {partReplaced = partReplaced part ++ [command ++ " is written in Go, which makes system calls of its own: " ++ needing ++ " sees few of them" | needing <- take 1 (partNeeding part)]}
   | otherwise = Right part
   where

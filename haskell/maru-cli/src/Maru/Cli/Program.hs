@@ -6,6 +6,7 @@ module Maru.Cli.Program
     undescribed,
     describeProgram,
     unfit,
+    spoiled,
 
     -- * From bytes
     inspectFile,
@@ -197,3 +198,11 @@ unfit described = case describedProgram described of
   Dynamic linker
     | "ld-linux" `isPrefixOf` takeFileName linker -> Nothing
     | otherwise -> Just ("its C library is not glibc (" ++ linker ++ ")")
+
+-- | Why a library before its own would keep it from starting, or have its loader complain. To the
+-- others that are 'unfit' it does nothing, and what they start may have it.
+spoiled :: Described -> Maybe String
+spoiled described = case describedProgram described of
+  Foreign -> unfit described
+  Dynamic _ -> unfit described
+  _ -> Nothing
