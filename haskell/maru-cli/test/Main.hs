@@ -31,8 +31,9 @@ import Maru.Cli.Room.Dsm.Top (Kept (..), Stand (..), decodeKept, decodeStands)
 import Maru.Cli.Room.Io
 import Maru.Cli.Room.Io.Calls
 import qualified Maru.Cli.Room.Io.Tune as IoTune
-import Maru.Cli.Room.Lock (LockFacts (..), afterLock, decideLock)
+import Maru.Cli.Room.Lock (LockFacts (..), afterLock, decideLock, judgeMutexes)
 import Maru.Cli.Room.Lock.Overlay (decodeOverlay, turned)
+import Maru.Cli.Room.Steer (judgeCores)
 import Maru.Cli.Room.Wait (WaitFacts (..), WaitFlags (..), decideWait, judgePolicies, mpiAfterwards, waitAfterwards)
 import Maru.Cli.Room.Wait.Boost (BoostOptions (..), boostArguments, periodOf, withConf)
 import Maru.Cli.Room.Wait.BoostConf (BoostConf (..), namesOf, parseConf)
@@ -522,6 +523,19 @@ checks =
         doctorStatus [] @?= ExitSuccess
         doctorStatus [Finding Doubtful "" ""] @?= ExitSuccess
         doctorStatus [Finding Good "" "", Finding Bad "" ""] @?= ExitFailure 69,
+      testCase "one respect is one" $
+        drop 3 (doctorTable False [(("r", "c"), Finding Doubtful "few" "")]) @?= ["maru works here, with less in 1 respect"],
+      testCase "what a program under the locks' library says" $ do
+        let line = "maru: lock: process 7 keeps glibc's mutexes as they are: its mutexes are laid out otherwise\n"
+        map (\(status, said) -> (\f -> (findingLevel f, findingDetail f)) (judgeMutexes status said)) [(ExitSuccess, ""), (ExitSuccess, "ld.so complains\n"), (ExitSuccess, line), (ExitFailure 127, "no GLIBC_2.34\n"), (ExitFailure 139, "")]
+          @?= [ (Good, "queues can be laid over this C library's (--lock)"),
+                (Good, "queues can be laid over this C library's (--lock)"),
+                (Doubtful, "--lock leaves them as they are: its mutexes are laid out otherwise"),
+                (Doubtful, "no program starts under libmaru-lock.so: no GLIBC_2.34"),
+                (Doubtful, "no program starts under libmaru-lock.so")
+              ],
+      testCase "cores for input and output" $
+        map (\n -> findingLevel (judgeCores n)) [1, 3, 4, 64] @?= [Doubtful, Doubtful, Good, Good],
       testCase "remedies stand below their checks" $
         doctorTable False [(("r", "c"), Finding Bad "none" "get one"), (("r", "d"), Finding Good "some" "unused")]
           @?= [ "room  check  answer",

@@ -68,7 +68,7 @@ doctorTable colour results = case renderTable (Table heads rows) of
     count level = length (filter ((== level) . findingLevel . snd) results)
     summary
       | count Bad > 0 = show (count Bad) ++ " missing, " ++ show (count Doubtful) ++ " doubtful"
-      | count Doubtful > 0 = "maru works here, with less in " ++ show (count Doubtful) ++ " respects"
+      | count Doubtful > 0 = "maru works here, with less in " ++ plural (count Doubtful) "respect"
       | otherwise = "all of maru works here"
 
 levelName :: Level -> String

@@ -4,19 +4,21 @@ module Maru.Cli.Room.Lock
     LockFacts (..),
     decideLock,
     afterLock,
+    judgeMutexes,
   )
 where
 
+import Control.Exception (IOException, try)
 import Control.Monad (guard)
 import Data.Aeson (Value (Null))
 import Data.Char (isAlphaNum, isAscii, isDigit)
 import Data.Foldable (toList)
-import Data.List (intercalate, isSuffixOf)
+import Data.List (intercalate, isPrefixOf, isSuffixOf, tails)
 import Data.Map.Strict (Map)
 import qualified Data.Map.Strict as Map
-import Data.Maybe (fromMaybe, isJust, isNothing, listToMaybe)
+import Data.Maybe (fromMaybe, isJust, isNothing, listToMaybe, mapMaybe)
 import Maru.Cli.Exit
-import Maru.Cli.Installed (libraryAt, notInstalled)
+import Maru.Cli.Installed (commandPath, libraryAt, notInstalled)
 import Maru.Cli.Profile (profileFlags, readProfile)
 import Maru.Cli.Readers (splitOn)
 import Maru.Cli.Room
@@ -30,6 +32,10 @@ import Maru.Native.Probe (overlayLocks, probeOverlay)
 import Maru.View.Lock (profileJson, profileLines)
 import Maru.View.Lock.Page
 import Options.Applicative
+import System.Environment (getEnvironment, lookupEnv)
+import System.Exit (ExitCode (..))
+import System.Process (CreateProcess (env), proc, readCreateProcessWithExitCode)
+import System.Timeout (timeout)
 
 lockRoom :: Room
 lockRoom =
@@ -38,8 +44,38 @@ lockRoom =
       roomAfter = afterLock,
       roomTop = Just (pure overlayPage),
       roomSimulators = [lockSimulator],
-      roomTuners = [lockTuner]
+      roomTuners = [lockTuner],
+      roomChecks = [Check "mutexes" mutexes]
     }
+
+-- ---- doctor -------------------------------------------------------------
+
+-- | A program is started under the library, which says where it cannot serve this C library.
+mutexes :: IO Finding
+mutexes = libraryAt "libmaru-lock.so" >>= either (pure . lacking . notInstalled) tried
+  where
+    lacking why = Finding Doubtful why ""
+    tried library = do
+      program <- commandPath
+      others <- filter ((`notElem` ["LD_PRELOAD", "MARU_LOCK", "MARU_BOARD"]) . fst) <$> getEnvironment
+      before <- lookupEnv "LD_PRELOAD"
+      let libraries = intercalate ":" (library : toList before)
+          under = (proc program ["--version"]) {env = Just ([("LD_PRELOAD", libraries), ("MARU_LOCK", "fifo")] ++ others)}
+      answered <- timeout 20000000 (try (readCreateProcessWithExitCode under ""))
+      pure $ case answered of
+        Nothing -> lacking "a program under libmaru-lock.so gave no answer in 20 s"
+        Just (Left e) -> lacking ("no program can be started under libmaru-lock.so: " ++ show (e :: IOException))
+        Just (Right (status, _, said)) -> judgeMutexes status said
+
+-- | From the status of such a program, and what it said.
+judgeMutexes :: ExitCode -> String -> Finding
+judgeMutexes status said = case (status, mapMaybe (behind "keeps glibc's mutexes as they are: ") (lines said)) of
+  (ExitSuccess, []) -> Finding Good "queues can be laid over this C library's (--lock)" ""
+  (ExitSuccess, why : _) -> Finding Doubtful ("--lock leaves them as they are: " ++ why) needed
+  _ -> Finding Doubtful ("no program starts under libmaru-lock.so" ++ concatMap (": " ++) (take 1 (lines said))) needed
+  where
+    needed = "it needs glibc 2.34 or later"
+    behind mark line = listToMaybe [drop (length mark) more | more <- tails line, mark `isPrefixOf` more]
 
 -- ---- run ----------------------------------------------------------------
 

@@ -8,11 +8,13 @@ module Maru.Cli.Room.Steer
     Here (..),
     IoFlags (..),
     decideIo,
+    judgeCores,
   )
 where
 
 import Control.Exception (bracket)
 import Data.IntSet (IntSet)
+import qualified Data.IntSet as IntSet
 import Data.List (intercalate)
 import Data.Maybe (fromMaybe)
 import Maru.Cli.Installed (helperAt, notInstalled)
@@ -25,6 +27,8 @@ import Maru.Cli.Room.Steer.Sim (ioSimulator)
 import Maru.Cli.Room.Steer.Watch (counts, newWatch, stopWatch)
 import Maru.Control.Memory
 import Maru.Control.Observe (Machine)
+import Maru.Control.Steer (Policy (..), budget, defaultConfig)
+import Maru.Native.Probe (Topology (..), probeTopology)
 import Options.Applicative
 import System.Environment (getExecutablePath)
 import System.Posix.Process (getProcessID)
@@ -35,12 +39,19 @@ steerRoom =
     { roomRun = Just (RunPlug ioFlags (const here) decideIo),
       roomSimulators = [ioSimulator],
       roomTop = Just ioPage,
-      roomChecks = [Check "devices" (found <$> bracket newWatch stopWatch counts)]
+      roomChecks = [Check "devices" (found <$> bracket newWatch stopWatch counts), Check "cores" (either unread (judgeCores . topologyAllowed) <$> probeTopology)]
     }
   where
+    unread why = Finding Doubtful ("cannot be read: " ++ why) ""
     found answer = case answer of
       Right () -> Finding Good "counted by thread in the kernel (BPF)" ""
       Left why -> Finding Doubtful ("guessed from open files: " ++ why) "counting needs root or CAP_BPF and CAP_PERFMON, a kernel with BTF, and maru built with libbpf"
+
+-- | Whether so many CPUs leave cores for input and output.
+judgeCores :: Int -> Finding
+judgeCores cpus
+  | budget (defaultConfig Auto) (IntSet.fromList [1 .. cpus]) > 0 = Finding Good "--io has cores to give" ""
+  | otherwise = Finding Doubtful ("--io places nothing: " ++ tooFew cpus) "allow more CPUs"
 
 data IoFlags = IoFlags
   { flagPolicy :: !(Maybe String),

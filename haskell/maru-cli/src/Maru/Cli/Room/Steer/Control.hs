@@ -6,6 +6,7 @@
 -- is killed, this process starts the putting back.
 module Maru.Cli.Room.Steer.Control
   ( steerRun,
+    tooFew,
     keeperWords,
     Choice (..),
     Placing (..),
@@ -268,6 +269,10 @@ loop steering now = do
         Left end -> pure (end, now)
         Right after -> loop steering after
 
+-- | Why nothing is placed on so many CPUs.
+tooFew :: Int -> String
+tooFew cpus = show cpus ++ " CPUs; with fewer than four none is given to input and output alone"
+
 -- | Nothing will be placed, and what can be told at the end was seen once.
 resting :: Now -> Bool
 resting now = isJust (storyOff story) || storyChoice story == Off && isJust (nowSeen now)
@@ -298,7 +303,7 @@ look steering now
         | places || not (Map.null (nowHave now)) -> act steering machine allowed (defaultConfig policy) (time - steerBegan steering) observation now {nowBefore = Just snapshot, nowSeen = Just (machine, observation)}
         | otherwise -> do
           stopWatch (steerWatch steering)
-          pure (Right now {nowStory = (nowStory now) {storyOff = Just (show (IntSet.size allowed) ++ " CPUs; with fewer than four none is given to input and output alone")}, nowSeen = Just (machine, observation)})
+          pure (Right now {nowStory = (nowStory now) {storyOff = Just (tooFew (IntSet.size allowed))}, nowSeen = Just (machine, observation)})
       (_, observation) -> pure (Right now {nowBefore = Just snapshot, nowSeen = (,) machine <$> observation})
   where
     roots = steerRoots steering
