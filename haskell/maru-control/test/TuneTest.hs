@@ -1,6 +1,7 @@
 -- | The search of settings, on costs that are known.
 module TuneTest (tuning) where
 
+import Data.List (isPrefixOf)
 import qualified Data.Map.Strict as Map
 import Data.Word (Word64)
 import Maru.Control.Halving
@@ -50,6 +51,11 @@ tuning =
       testCase "what the collector hardly costs is said of the time alone, and where nothing was found" $ do
         let idle = Map.fromList [("GC_wall_seconds", 0.01), ("total_wall_seconds", 2)]
         map length [advice LeastTime idle Nothing, advice LeastMemory idle Nothing, advice LeastTime idle (Just Map.empty)] @?= [1, 0, 0],
+      testCase "a run of few ticks is too short to see a gain in its time" $ do
+        let lasting s = Map.fromList [("GC_wall_seconds", s / 2), ("total_wall_seconds", s)]
+            said objective s = filter ("A run takes" `isPrefixOf`) (advice objective (lasting s) Nothing)
+        map (take 18) (said LeastTime 0.054) @?= ["A run takes 54 ms,"]
+        map length [said LeastBoth 0.054, said LeastWork 0.054, said LeastTime 0.4] @?= [1, 0, 0],
       testCase "areas of all cores fit into the memory" $ do
         let values room = [v | axis <- axes (Scope 16 1 room False []), axisName axis == "allocation", v <- axisValues axis]
         values (16 * 16777216) @?= ["", "-A256k", "-A1m", "-A4m", "-A16m"]

@@ -187,7 +187,7 @@ changes before after = commas (mapMaybe one figures)
 
 -- | Sentences about what won; of nothing, about why nothing can.
 advice :: Objective -> Statistics -> Maybe Settings -> [String]
-advice objective before won = mapMaybe (`lookup` reasons) (concatMap families (maybe [] rtsFlags won)) ++ little
+advice objective before won = mapMaybe (`lookup` reasons) (concatMap families (maybe [] rtsFlags won)) ++ little ++ short
   where
     families flag = [name | (name, _) <- reasons, name `isPrefixOf` flag, longest name flag]
     -- -AL is not -A, --numa is not -n.
@@ -195,6 +195,13 @@ advice objective before won = mapMaybe (`lookup` reasons) (concatMap families (m
     maximumOn f = foldr1 (\a b -> if f a >= f b then a else b)
     little = case collectorShare before of
       Just share | share < 0.02, objective == LeastTime, null won -> ["The collector takes less than 2 % of the time: none of its flags can gain more."]
+      _ -> []
+    -- Programs of 50 ms were seen to end at multiples of a tick.
+    short = case Map.lookup "total_wall_seconds" before of
+      Just whole
+        | whole < 0.3,
+          objective `elem` [LeastTime, LeastBoth] ->
+          ["A run takes " ++ showFFloat (Just 0) (1000 * whole) " ms, and a tick of GHC's clock 10 ms: what gains less than a tick may not be seen. Give the program more work."]
       _ -> []
     reasons =
       [ ("-A", "-A: the size of a core's allocation area. A larger one is collected less often; a smaller one needs less memory and stays in the cache."),
