@@ -87,7 +87,14 @@ models =
       testCase "a model without time or threads is refused" $
         mapM_
           (assertBool "accepted" . (/= Nothing) . problemOf)
-          [exact {modelThreads = 0}, exact {modelSockets = 0}, exact {modelDuration = 0}, exact {modelLoad = Load 0 0 0 0}, exact {modelMachine = seedMachine {machineLocal = -1}}]
+          [exact {modelThreads = 0}, exact {modelSockets = 0}, exact {modelDuration = 0}, exact {modelLoad = Load 0 0 0 0}, exact {modelMachine = seedMachine {machineLocal = -1}}, exact {modelMachine = seedMachine {machineWaiters = 2}}],
+      testCase "waiters that are interrupted, too, hold everybody up when their turn comes" $ do
+        let waiters share m = m {modelMachine = (modelMachine m) {machineWaiters = share}}
+            longer = seedModel {modelDuration = 5e7}
+            worst = worstMean 0.01 . outcomeResponse . simulate
+        simulate (waiters 1 exact) @?= simulate exact
+        assertBool "no slower" (throughput (simulate (waiters 1 longer)) < 0.95 * throughput (simulate longer))
+        assertBool "no longer" (worst (waiters 1 longer) > 1.2 * worst longer)
     ]
   where
     small = seedModel {modelDuration = 5e6}

@@ -24,11 +24,12 @@
 -- * /Noise/: a thread that thinks, holds or hands over is interrupted by
 --   ticks (of exponential length) and by rarer stalls (all of one length, so
 --   that the longest response is not a matter of one draw), Poisson in its own
---   running time. An interruption of the holder stops everybody.
+--   running time. An interruption of the holder stops everybody. Waiters are
+--   interrupted if 'machineWaiters' says so: the seed's machine leaves that out.
+--   It matters to one whose turn has come, for whom everybody waits then.
 --
 -- Not in the model: memory bandwidth, what spinning waiters do to the
--- interconnect, waiters that are interrupted when their turn comes, more
--- threads than cores, sleeping. So it tells apart algorithms by the /order/ in
+-- interconnect, more threads than cores, sleeping. So it tells apart algorithms by the /order/ in
 -- which they admit: MCS, CLH and ticket locks are all 'Fifo', and locks whose
 -- order is a race between spinning cores (TTAS, back-off) are left out.
 --
@@ -115,7 +116,8 @@ operate world end = go
       thread <- successor world now before
       scan <- readPrimArray (worldDoubles world) regScan
       cost <- interrupted world (scan + handOver world before thread)
-      hold world (now + cost) before thread >>= \t -> go t thread
+      away <- heldUp world now thread
+      hold world (now + max cost away) before thread >>= \t -> go t thread
 
 outcome :: World s -> Double -> ST s Outcome
 outcome world time = do

@@ -29,6 +29,7 @@ import Maru.Control.Sim.Lock.Tuning
 import Maru.Control.Sim.Lock.Waiting
 import Maru.Control.Sim.Tally
 import Maru.Control.Tune.Lock (Objective (..), Window (..), settingName, verdictLine)
+import Numeric (showFFloat)
 import Options.Applicative hiding (internal)
 
 lockSimulator :: Simulator
@@ -208,8 +209,9 @@ reproduction model =
     { figuresLine = checkLine checks,
       figuresTables =
         [ ("CNA over FIFO, medians of " ++ show replicas ++ " seeds", Table ([(R, head') | head' <- ["range", "throughput", "p99", "p99.9", "p99.99", "longest", "worst 1 %"]]) rows),
+          ("By the share of the responses that \"tail\" means: the mean of the worst, over FIFO", Table ([(R, "worst")] ++ [(R, algorithmName (seedCna r)) | (r, _) <- shown] ++ [(R, "change to 0x1000"), (R, "to 0x100")]) (map byShare [0.02, 0.01, 0.005, tailShare, 0.001])),
           ("What the studies say and what the model has", checkTable checks),
-          ("The model without each of its parts", Table [(L, "model"), (R, "gain"), (R, "0x1000"), (R, "0x100"), (R, "worst 1 %"), (R, "at 0x100")] (map ablation parts))
+          ("The model without each of its parts, and with one more", Table ([(L, "model"), (R, "gain"), (R, "0x1000"), (R, "0x100")] ++ concat [[(R, "worst " ++ percentOf share), (R, "to 0x100")] | share <- [0.01, tailShare]]) (map ablation parts))
         ],
       figuresPlots = [Plot "Hand-over range" (Axis "range" Logarithmic) (Axis "over FIFO" Linear) [curve "throughput" throughput, curve "worst 1 %" (worstMean 0.01 . outcomeResponse)]],
       figuresData = object ["checks" .= checksJson checks]
@@ -224,15 +226,22 @@ reproduction model =
     ratios :: NonEmpty Outcome -> [String]
     ratios o = fixed 3 (ratioTo (studyFifo s) throughput o) : [fixed 2 (ratioTo (studyFifo s) (f . outcomeResponse) o) | f <- [quantile 0.99, quantile 0.999, quantile 0.9999, most, worstMean 0.01]]
     curve name f = Series name [Point (fromIntegral r) v v v | (r, o) <- studyRanges s, let v = ratioTo (studyFifo s) f o]
+    shown = [(r, o) | (r, o) <- studyRanges s, r `elem` [0x10000, 0x1000, 0x100]]
+    byShare share =
+      percentOf share :
+      [fixed 1 v | (_, v) <- means] ++ [percent 1 (v / normal - 1) | (_, normal) <- take 1 means, (_, v) <- drop 1 means]
+      where
+        means = [(r, ratioTo (studyFifo s) (worstMean share . outcomeResponse) o) | (r, o) <- shown]
+    percentOf share = showFFloat Nothing (100 * share) " %"
     parts = ablations model {modelDuration = modelDuration model / 4}
     ablation (name, m, cna) =
-      [name, fixed 3 (throughput normal / throughput fifo), change 0x1000, change 0x100, worst normal, worst (at 0x100)]
+      [name, fixed 3 (throughput normal / throughput fifo), change 0x1000, change 0x100] ++ concat [[fixed 1 (worst share normal), percent 1 (worst share (at 0x100) / worst share normal - 1)] | share <- [0.01, tailShare]]
       where
         fifo = simulate m {modelAlgorithm = Fifo}
         at r = simulate m {modelAlgorithm = cna r}
         normal = at 0x10000
         change r = percent 1 (throughput (at r) / throughput normal - 1)
-        worst o = fixed 1 (worstMean 0.01 (outcomeResponse o) / worstMean 0.01 (outcomeResponse fifo))
+        worst share o = worstMean share (outcomeResponse o) / worstMean share (outcomeResponse fifo)
 
 -- ---- tuning ------------------------------------------------------------
 

@@ -20,7 +20,7 @@ where
 import Data.Maybe (catMaybes)
 import Maru.Control.Sim.Tally (Tally)
 
--- | Costs of a machine, in nanoseconds; rates per second of running time.
+-- | Costs of a machine, in nanoseconds; rates per second of running time; one share.
 data Machine = Machine
   { machineAgain :: !Double,
     machineLocal :: !Double,
@@ -34,7 +34,9 @@ data Machine = Machine
     machineTick :: !Double,
     -- | Rare interruptions a second, and their length.
     machineStallRate :: !Double,
-    machineStall :: !Double
+    machineStall :: !Double,
+    -- | Share of these interruptions, 0 to 1, that meet waiters, too.
+    machineWaiters :: !Double
   }
   deriving (Eq, Show)
 
@@ -51,7 +53,8 @@ machineFields =
     ("tick_per_s", machineTickRate, \v m -> m {machineTickRate = v}),
     ("tick_ns", machineTick, \v m -> m {machineTick = v}),
     ("stall_per_s", machineStallRate, \v m -> m {machineStallRate = v}),
-    ("stall_ns", machineStall, \v m -> m {machineStall = v})
+    ("stall_ns", machineStall, \v m -> m {machineStall = v}),
+    ("waiters_interrupted", machineWaiters, \v m -> m {machineWaiters = v})
   ]
 
 -- | What the threads do, in nanoseconds.
@@ -124,6 +127,7 @@ problemOf model
   | modelThreads model > 65536 = Just "at most 65536 threads can be simulated"
   | not (modelDuration model > 0 && modelDuration model <= 1e12) = Just "a duration of up to 1000 s is needed"
   | any negative times = Just "no cost and no rate may be negative"
+  | machineWaiters (modelMachine model) > 1 = Just "waiters_interrupted is a share, 0 to 1"
   | progress <= 0 = Just "an operation must cost some time"
   | otherwise = case modelAlgorithm model of
     Fifo -> Nothing

@@ -29,6 +29,7 @@ module Maru.Control.Sim.Lock.World
     socketOf,
     hold,
     interrupted,
+    heldUp,
     untilNext,
     jain,
   )
@@ -231,3 +232,21 @@ untilNext rate r world
   | otherwise = writePrimArray (worldDoubles world) r (1 / 0)
   where
     perSecond = rate (modelMachine (worldModel world))
+
+-- | How long the waiter whose turn has come is away still, by an interruption that began while it
+-- waited. The chance is that of a Poisson process: what began earlier has more likely ended.
+heldUp :: World s -> Double -> Int -> ST s Double
+heldUp world now thread
+  | machineWaiters machine <= 0 = pure 0
+  | otherwise = do
+    waited <- max 0 . (now -) <$> readPrimArray (worldArrival world) thread
+    let ticking = often machineTickRate * machineTick machine * (1 - exp (negate waited / max 1 (machineTick machine)))
+        window = min waited (machineStall machine)
+        stalling = often machineStallRate * window
+    drawn <- uniform (worldRandom world)
+    if drawn < stalling
+      then (\since -> machineStall machine - since * window) <$> uniform (worldRandom world)
+      else if drawn < stalling + ticking then exponential (machineTick machine) (worldRandom world) else pure 0
+  where
+    machine = modelMachine (worldModel world)
+    often rate = machineWaiters machine * rate machine / 1e9
