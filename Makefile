@@ -69,9 +69,10 @@ release-check: setup ## all that a release has, into three fresh roots, with REA
 	@scripts/release-check
 
 SUITE ?=
+TARGETS ?=
 
-fresh-check: ## make demo and make test in a new Debian chroot (root); SUITE=bookworm
-	@SUITE='$(SUITE)' scripts/fresh-check
+fresh-check: ## make demo and make test in a new Debian chroot (root); SUITE=bookworm TARGETS="setup build bench"
+	@SUITE='$(SUITE)' scripts/fresh-check $(TARGETS)
 
 test-ghc: ## what a GHC can break, in a root of a Debian suite (root); SUITE=trixie
 	@scripts/test-ghc $(or $(SUITE),trixie)

@@ -258,17 +258,23 @@ reporting =
     "the report"
     [ testCase "is one page with every experiment" $ do
         results <- shownExample
-        let page = htmlReport [("host", "nowhere")] False [] results
-        mapM_ (page `has`) ["counted to 3", "<svg", "id=\"example\"", "<h3>Numbers</h3>", "<dd>nowhere</dd>"],
+        let page = htmlReport [("host", "nowhere")] InSources False [] results
+        mapM_ (page `has`) ["counted to 3", "<svg", "id=\"example\"", "<h3>Numbers</h3>", "<dd>nowhere</dd>", "href=\"example.json\""],
       testCase "has every figure, with its four columns, and no other file" $ do
-        let page = htmlReport [] True ["map/fib"] []
+        let page = htmlReport [] InSources True ["map/fib"] []
         mapM_ (page `has`) [figureTitle f | f <- figures, all (`notElem` ("`'\"&" :: String)) (figureTitle f)]
         mapM_ (page `has`) (("<h4>" ++) . columnName <$> columns)
         page `has` "Not measured in this run, for its time was over: map/fib."
-        assertBool "fetches something" (not ("http://" `isInfixOf` page || "src=" `isInfixOf` page)),
+        assertBool "fetches something" (not ("http://" `isInfixOf` page || "src=" `isInfixOf` page))
+        assertBool "links to what is not beside it" (not ("href=\"" `isInfixOf` page)),
+      testCase "links to the data that its figures cite, where they are beside it" $ do
+        let page = htmlReport [] (Beside "kept") True [] []
+        assertBool "nothing is cited" (length citedData > 50)
+        mapM_ (\path -> page `has` ("<a href=\"kept/" ++ path ++ "\">")) citedData,
       testCase "says of a failed experiment that it failed, in red" $ do
-        let page = htmlReport [] True [] [Shown "map/stm" "a set" "no helper" [] [] (Just 69)]
-        mapM_ (page `has`) ["<tr class=\"failed\">", "FAILED: no helper", "FAILED: map/stm."],
+        let page = htmlReport [] InSources True [] [Shown "map/stm" "a set" "no helper" [] [] (Just 69)]
+        mapM_ (page `has`) ["<tr class=\"failed\">", "FAILED: no helper", "FAILED: map/stm."]
+        assertBool "links to data that there are none of" (not ("map-stm.json" `isInfixOf` page)),
       testCase "every column of every figure has a value, or one sentence that says why not" $
         forM_ [(figureTitle f, cell) | f <- figures, column <- columns, cell <- [cellOf column f]] $ \(title, cell) -> case cell of
           Value text _ -> assertBool title (length text > 3)

@@ -44,9 +44,10 @@ import Maru.Cli.Progress (leftOf)
 import Maru.Cli.Reaper
 import Maru.Control.Plot (svg)
 import Options.Applicative hiding (internal)
-import System.Directory (findExecutable)
+import System.Directory (copyFile, findExecutable)
 import System.Exit (ExitCode (..))
-import System.FilePath ((<.>), (</>))
+import System.FilePath (takeDirectory, (<.>), (</>))
+import System.IO.Error (ioeGetErrorString)
 import System.Process (readProcessWithExitCode)
 import System.Timeout (timeout)
 
@@ -55,6 +56,7 @@ data Flags = Flags
     flagOut :: !FilePath,
     flagList :: !Bool,
     flagFull :: !Bool,
+    flagKept :: !(Maybe FilePath),
     flagNames :: ![String]
   }
 
@@ -72,6 +74,7 @@ benchCommand known =
         <*> strOption (long "out" <> metavar "DIR" <> value "maru-bench" <> help "Folder for data and report (default maru-bench)")
         <*> switch (long "list" <> help "List the experiments and end")
         <*> switch (long "full" <> help "All experiments, at length: hours")
+        <*> optional (strOption (long "kept" <> metavar "DIR" <> help "Folder of the runs that were kept (bench/results of the sources): what the figures cite is copied beside the report"))
         <*> many (strArgument (metavar "EXPERIMENT..." <> help "Which (default: those of the seeds' figures that five minutes allow); 'map' stands for every 'map/...'"))
 
 bench :: [Experiment] -> Flags -> IO ExitCode
@@ -82,6 +85,8 @@ bench experiments flags
   | otherwise = do
     todo <- either (problem usage) pure (selected experiments flags)
     makeFolder (flagOut flags)
+    -- First: a run that cannot have its figures' data measures nothing for nothing.
+    cited <- maybe (pure InSources) (\from -> Beside keptFolder <$ copyCited from (flagOut flags </> keptFolder)) (flagKept flags)
     painter <- findExecutable "rsvg-convert"
     when (isNothing painter) (warn "plots as SVG only: rsvg-convert (Debian: librsvg2-bin) is not installed")
     program <- helperPath "maru-reaper"
@@ -100,7 +105,7 @@ bench experiments flags
           page = flagOut flags </> "report.html"
       sparing interrupts . unless (null results && isJust end) $ do
         facts <- pageFacts (["maru", "bench"] ++ ["--quick" | flagQuick flags] ++ ["--full" | flagFull flags] ++ (if whole then [] else map shownName results))
-        writePage page (htmlReport facts whole (lefts outcomes) results)
+        writePage page (htmlReport facts cited whole (lefts outcomes) results)
         writeJson (flagOut flags </> "report.json") (reportJson machine started results)
         saidTo end (putStrLn ("report: " ++ page))
       case end of
@@ -121,11 +126,11 @@ bench experiments flags
             (Left (experimentName e), Nothing) <$ warn (experimentName e ++ " is left out: " ++ show (max 0 (round (allowed - spent)) :: Int) ++ " s of the five minutes remain, and it takes " ++ show expected)
         _ -> do
           tellShare begun n count
-          (shown, cut) <- measure interrupts reaper flags painter (allowed - spent <$ limit) e
-          when (isNothing cut && isNothing (shownFailed shown)) $ do
+          (measured, cut) <- measure interrupts reaper flags painter (allowed - spent <$ limit) e
+          when (isNothing cut && either (const False) (isNothing . shownFailed) measured) $ do
             modifyIORef' kept (++ [experimentName e])
             sparing interrupts (readIORef kept >>= noteDone run)
-          pure (Right shown, cut)
+          pure (measured, cut)
     endLine page results lost =
       "interrupted: "
         ++ intercalate
@@ -133,6 +138,16 @@ bench experiments flags
           ( ["what was measured until then is in " ++ page | not (null results)]
               ++ ["nothing of " ++ experimentName (fst e) ++ " is kept" | Just e <- [lost]]
           )
+
+-- | Below the report's folder.
+keptFolder :: FilePath
+keptFolder = "kept"
+
+copyCited :: FilePath -> FilePath -> IO ()
+copyCited from to = forM_ citedData $ \path -> do
+  makeFolder (takeDirectory (to </> path))
+  copied <- try (copyFile (from </> path) (to </> path))
+  either (\e -> problem unavailable ("--kept " ++ from ++ ": " ++ path ++ ", which a figure cites, cannot be copied to " ++ to ++ ": " ++ ioeGetErrorString e)) pure copied
 
 -- | The seconds of a run of which nothing was asked; the rest of the five minutes is for the page.
 allowed :: Double
@@ -142,7 +157,7 @@ allowed = 285
 quickly :: Flags -> Bool
 quickly flags = flagQuick flags || (null (flagNames flags) && not (flagFull flags))
 
--- | With the seconds that each may take, where they are limited.
+-- | With the seconds that each is expected to take, where the time is limited.
 selected :: [Experiment] -> Flags -> Either String [(Experiment, Maybe Int)]
 selected experiments flags
   | null (flagNames flags) && not (flagFull flags) = Right [(e, Just s) | (name, s) <- fiveMinutes, e <- experiments, experimentName e == name]
@@ -204,8 +219,9 @@ chosen experiments names
     unknown name = "unknown experiment '" ++ name ++ "'; known: " ++ intercalate ", " (map experimentName experiments)
 
 -- | The fourth argument: what makes a PNG of an SVG, if anything does; then how many seconds it has,
--- if they are limited. Also what interrupted it: what was measured until then is written first.
-measure :: Interrupts -> Reaper -> Flags -> Maybe FilePath -> Maybe Double -> Experiment -> IO (Shown, Maybe SomeException)
+-- if they are limited. 'Left': its name, if it was not done by then, which a slow machine is no failure
+-- for. Also what interrupted it: what was measured until then is written first.
+measure :: Interrupts -> Reaper -> Flags -> Maybe FilePath -> Maybe Double -> Experiment -> IO (Either String Shown, Maybe SomeException)
 measure interrupts reaper flags painter limit experiment = do
   started <- getCurrentTime
   machine <- machineJson
@@ -217,7 +233,8 @@ measure interrupts reaper flags painter limit experiment = do
   case outcome of
     Left e -> failed e
     Right (Left e) -> throwIO e
-    Right (Right found) -> do
+    Right (Right Nothing) -> (Left name, Nothing) <$ warn (name ++ " is left out: it was not done when the five minutes were over; by name it may take longer")
+    Right (Right (Just found)) -> do
       ended <- getMonotonicTime
       -- An experiment in rounds has said last that it was interrupted.
       note <- mfilter ("interrupted after " `isInfixOf`) . Just <$> readIORef said
@@ -229,15 +246,15 @@ measure interrupts reaper flags painter limit experiment = do
           writeTo drawing (text (svg plot))
           forM_ painter $ \program -> drawPng program drawing (base <.> "png")
         saidTo note (printFigures figures)
-      (,) (shownOf experiment figures) <$> interrupted interrupts
+      (,) (Right (shownOf experiment figures)) <$> interrupted interrupts
   where
     name = experimentName experiment
     file = fileOf (flagOut flags) name
-    within act = maybe act (\s -> timeout (round (s * 1e6)) act >>= maybe (problem unavailable "it did not end within what was left of five minutes; by name it may take longer") pure) limit
+    within act = maybe (Just <$> act) (\s -> timeout (round (s * 1e6)) act) limit
     failed e = do
       let (status, line) = maybe (internal, unwords (lines (displayException e))) (\(Problem s l) -> (s, l)) (fromException e)
       warn line
-      pure (Shown name (experimentPurpose experiment) line [] [] (Just status), Nothing)
+      pure (Right (Shown name (experimentPurpose experiment) line [] [] (Just status)), Nothing)
     document started took machine note figures =
       object $
         [ "schema" .= ("maru-bench/1" :: String),

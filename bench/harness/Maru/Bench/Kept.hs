@@ -25,7 +25,7 @@ import Data.List (isPrefixOf)
 import qualified Data.Text as Text
 import qualified Data.Text.Encoding as Text
 import Maru.Bench.Experiment (Experiment (..))
-import Maru.Bench.Report (Shown (..))
+import Maru.Bench.Report (Shown (..), dataName)
 import Maru.Cli.Exit (orNothing)
 import Maru.Cli.JsonPath
 import Maru.Cli.Output
@@ -63,9 +63,9 @@ noteDone run done
 endRun :: Run -> IO ()
 endRun = void . orNothing . removeFile . noteOf
 
--- | Below a folder, without an ending; a room's experiments have no folder of their own.
+-- | Below a folder, without an ending.
 fileOf :: FilePath -> String -> FilePath
-fileOf folder name = folder </> map (\c -> if c == '/' then '-' else c) name
+fileOf folder name = folder </> dataName name
 
 -- | For so many plots.
 drawingsOf :: FilePath -> Int -> [FilePath]

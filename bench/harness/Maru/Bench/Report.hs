@@ -5,13 +5,16 @@
 module Maru.Bench.Report
   ( Shown (..),
     shownOf,
+    dataName,
+    Kept (..),
+    citedData,
     htmlReport,
     reportJson,
   )
 where
 
 import Data.Aeson (Value, object, toJSON, (.=))
-import Data.List (intercalate)
+import Data.List (intercalate, nub)
 import Data.Maybe (isJust, isNothing)
 import Maru.Bench.Evidence
 import Maru.Bench.Evidence.All (seeds)
@@ -36,16 +39,29 @@ data Shown = Shown
 shownOf :: Experiment -> Figures -> Shown
 shownOf x f = Shown (experimentName x) (experimentPurpose x) (figuresLine f) (figuresTables f) (map svg (figuresPlots f)) Nothing
 
--- | Facts about the machine; are all figures to be shown, or those that were measured only; experiments
--- that the time did not allow; what was measured.
-htmlReport :: [(String, String)] -> Bool -> [String] -> [Shown] -> String
-htmlReport facts whole left results =
+-- | The name that an experiment's data have beside the page, without an ending; a room's experiments
+-- have no folder of their own.
+dataName :: String -> FilePath
+dataName = map (\c -> if c == '/' then '-' else c)
+
+-- | Where the data of runs that were kept are: beside the page in this folder, or in the sources only.
+data Kept = Beside !FilePath | InSources
+  deriving (Eq, Show)
+
+-- | What the figures cite, below @bench\/results@.
+citedData :: [FilePath]
+citedData = nub (concatMap rawData (concatMap seedFigures seeds))
+
+-- | Facts about the machine; where kept data are; are all figures to be shown, or those that were
+-- measured only; experiments that the time did not allow; what was measured.
+htmlReport :: [(String, String)] -> Kept -> Bool -> [String] -> [Shown] -> String
+htmlReport facts kept whole left results =
   htmlPage (Heading "maru bench" found facts) $
     (if whole then method else [])
       ++ ["<h2>This run</h2>" | whole]
       ++ summary results
       ++ [element "p" ("Not measured in this run, for its time was over: " ++ intercalate ", " left ++ ". The figures have what was kept.") | not (null left)]
-      ++ concatMap (seedHtml results) shownSeeds
+      ++ concatMap (seedHtml kept results) shownSeeds
       ++ ["<h2>Experiments that belong to no figure</h2>" | not (null others), not (null shownSeeds)]
       ++ concatMap (experimentHtml "h2") others
   where
@@ -54,7 +70,7 @@ htmlReport facts whole left results =
       _ -> plural (length results - length failed) "experiment" ++ " of this run " ++ (if length results - length failed == 1 then "was" else "were") ++ " measured" ++ (if null failed then "" else "; FAILED: " ++ intercalate ", " (map shownName failed)) ++ "."
     failed = filter (isJust . shownFailed) results
     names = map shownName results
-    shownSeeds = [seed {seedFigures = kept} | seed <- seeds, let kept = filter concerned (seedFigures seed), not (null kept)]
+    shownSeeds = [seed {seedFigures = these} | seed <- seeds, let these = filter concerned (seedFigures seed), not (null these)]
     concerned figure = whole || any (`elem` names) (figureExperiments figure)
     others = [r | r <- results, shownName r `notElem` concatMap figureExperiments (concatMap seedFigures shownSeeds)]
 
@@ -79,8 +95,8 @@ lineOf :: Shown -> String
 lineOf r = maybe "" (const "FAILED: ") (shownFailed r) ++ shownLine r
 
 -- | Each experiment's plots and tables stand with the first figure that they belong to.
-seedHtml :: [Shown] -> Seed -> [String]
-seedHtml results seed =
+seedHtml :: Kept -> [Shown] -> Seed -> [String]
+seedHtml kept results seed =
   ("<h2>" ++ escape (show (seedNumber seed) ++ ". " ++ seedTitle seed) ++ "</h2>") :
   concat (zipWith figureHtml (scanl (\before f -> before ++ figureExperiments f) [] (seedFigures seed)) (seedFigures seed))
   where
@@ -91,11 +107,14 @@ seedHtml results seed =
         ++ concat [experimentHtml "h4" r | r <- own figure, shownName r `notElem` before]
     title figure = if null (figureName figure) then figureTitle figure else figureName figure ++ ": " ++ figureTitle figure
     own figure = [r | r <- results, shownName r `elem` figureExperiments figure]
-    thisRun figure = ["<p" ++ (if isNothing (shownFailed r) then "" else " class=\"failed\"") ++ "><b>This run</b>, <a href=\"#" ++ escape (shownName r) ++ "\">" ++ escape (shownName r) ++ "</a>: " ++ escape (lineOf r) ++ "</p>" | r <- own figure]
+    thisRun figure = ["<p" ++ (if isNothing (shownFailed r) then "" else " class=\"failed\"") ++ "><b>This run</b>, <a href=\"#" ++ escape (shownName r) ++ "\">" ++ escape (shownName r) ++ "</a>: " ++ escape (lineOf r) ++ concat [" (" ++ ownData r ++ ")" | isNothing (shownFailed r)] ++ "</p>" | r <- own figure]
     cell column content more =
       ["<div><h4>" ++ columnName column ++ "</h4>"] ++ more ++ said content ++ ["</div>"]
     said (Without why) = ["<p class=\"without\">" ++ prose why ++ "</p>"]
-    said (Value text paths) = ("<p>" ++ prose text ++ "</p>") : ["<p class=\"note\">Raw data: " ++ intercalate ", " (map escape paths) ++ "</p>" | not (null paths)]
+    said (Value text paths) = ("<p>" ++ prose text ++ "</p>") : ["<p class=\"note\">Raw data" ++ (if kept == InSources then ", below bench/results" else "") ++ ": " ++ intercalate ", " (map keptData paths) ++ "</p>" | not (null paths)]
+    keptData path = case kept of
+      Beside folder -> link (folder ++ "/" ++ path) path
+      InSources -> escape path
 
 -- | Markdown's links and code, of which the table has no more: a link leads to what the page cannot
 -- hold, so its words remain.
@@ -106,10 +125,17 @@ prose text = case break (`elem` ("`[" :: String)) text of
   (before, c : rest) -> escape (before ++ [c]) ++ prose rest
   (before, "") -> escape before
 
+-- | What this run has written of it, beside the page.
+ownData :: Shown -> String
+ownData r = link (dataName (shownName r) ++ ".json") "raw data"
+
+link :: String -> String -> String
+link target text = "<a href=\"" ++ escape target ++ "\">" ++ escape text ++ "</a>"
+
 experimentHtml :: String -> Shown -> [String]
 experimentHtml level r =
   ["<" ++ level ++ " id=\"" ++ escape (shownName r) ++ "\">" ++ escape (shownName r) ++ "</" ++ level ++ ">", element "p" (shownPurpose r)]
-    ++ ["<p class=\"failed\">" ++ escape (lineOf r) ++ "</p>" | isJust (shownFailed r)]
+    ++ [if isJust (shownFailed r) then "<p class=\"failed\">" ++ escape (lineOf r) ++ "</p>" else "<p class=\"note\">" ++ ownData r ++ "</p>"]
     ++ ["<div class=\"cards\">" | not (null (shownPlots r))]
     ++ ["<div class=\"card\">" ++ plot ++ "</div>" | plot <- shownPlots r]
     ++ ["</div>" | not (null (shownPlots r))]
@@ -122,7 +148,7 @@ reportJson machine started results =
     [ "schema" .= ("maru-report/1" :: String),
       "started" .= started,
       "machine" .= machine,
-      "experiments" .= [object ["experiment" .= shownName r, "line" .= shownLine r, "failed" .= isJust (shownFailed r)] | r <- results],
+      "experiments" .= [object (["experiment" .= shownName r, "line" .= shownLine r, "failed" .= isJust (shownFailed r)] ++ ["raw_data" .= (dataName (shownName r) ++ ".json") | isNothing (shownFailed r)]) | r <- results],
       "figures"
         .= [ object
                [ "seed" .= seedNumber seed,
