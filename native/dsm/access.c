@@ -40,6 +40,7 @@
 
 struct mr_area {
   enum mr_access_way way;
+  bool open; /* all is allowed, but for pages that are guarded; `allowed` is not there, or old */
   pid_t owner;
   uint32_t pages;
   uint8_t *program;
@@ -212,7 +213,7 @@ static int allow_run(struct mr_area *area, uint32_t first, uint32_t count, enum 
 int mr_area_allow(struct mr_area *area, uint32_t first, uint32_t count, enum mr_access access) {
   if (first > area->pages || count > area->pages - first || access > MR_READ_WRITE)
     return -EINVAL;
-  if (area->fault == NULL)
+  if (area->fault == NULL || area->open)
     return 0;
   for (uint32_t end = first + count, run; first < end; first += run) {
     enum mr_access from = (enum mr_access)area->allowed[first];
@@ -309,7 +310,7 @@ static bool was_write(const ucontext_t *context, const struct mr_area *area, uin
   return (context->uc_mcontext.gregs[REG_ERR] & 2) != 0;
 #else
   (void)context;
-  return area->allowed[page] == MR_READ;
+  return !area->open && area->allowed[page] == MR_READ;
 #endif
 }
 
@@ -477,7 +478,7 @@ int mr_area_create_lone(struct mr_area **area, void *address, uint32_t pages) {
   if (a == NULL)
     return -ENOMEM;
   *a = (struct mr_area){
-      .owner = getpid(), .pages = pages, .window_first = pages, .fd = -1, .uffd = -1};
+      .open = true, .owner = getpid(), .pages = pages, .window_first = pages, .fd = -1, .uffd = -1};
   int place = address != NULL ? MAP_FIXED_NOREPLACE : 0;
   void *at = mmap(address, bytes_of(a), PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | place, -1, 0);
@@ -547,6 +548,36 @@ int mr_area_window(struct mr_area *area, void *address, uint32_t first) {
   madvise(address, size, MADV_NOHUGEPAGE);
   bool watched = area->fault != NULL && area->way == MR_BY_USERFAULTFD;
   return watched ? watch_range(area, address, size) : 0;
+}
+
+int mr_area_replace(struct mr_area *area, void *memory) {
+  uint8_t *from = memory;
+  const int flags = MREMAP_MAYMOVE | MREMAP_FIXED;
+  size_t size = bytes_of(area), window = window_bytes(area);
+  leave(area);
+  area->open = true;
+  /* Of a shared mapping 0 bytes that are moved are a second one. */
+  if ((window > 0 &&
+       mremap(from + (size - window), 0, window, flags, area->window) == MAP_FAILED) ||
+      mremap(from, size, size, flags, area->program) == MAP_FAILED) {
+    int error = errno;
+    munmap(memory, size);
+    return -error;
+  }
+  /* A child has no part in the job. */
+  madvise(area->program, size, MADV_DONTFORK);
+  return 0;
+}
+
+int mr_area_guard(struct mr_area *area, uint32_t page, mr_fault *fault, void *context) {
+  bool entered = area_of(area->program) == area;
+  if (!area->open || page >= area->pages)
+    return -EINVAL;
+  area->way = MR_BY_MPROTECT;
+  area->fault = fault;
+  area->context = context;
+  int rc = entered ? 0 : enter(area);
+  return rc == 0 ? allow_by_mprotect(seen_at(area, page), MR_PAGE, MR_NONE) : rc;
 }
 
 static int no_fault(void *context, uint32_t page, bool write) {

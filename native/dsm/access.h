@@ -74,6 +74,15 @@ void mr_area_destroy(struct mr_area *area);
  * -EINVAL; -ENOMEM; as mr_access_probe. */
 int mr_area_window(struct mr_area *area, void *address, uint32_t first);
 
+/* From now on the program sees `memory` instead, a shared mapping of as many pages: there and at
+ * the window.  Nothing is watched any more, and what was in the area before is not seen.  The
+ * mapping is the area's, also where this fails.  -ENOMEM, or what the system said. */
+int mr_area_replace(struct mr_area *area, void *memory);
+
+/* Of a lone area, or one that was replaced. An access to the page calls the function, which may not
+ * return 0.  -ENOMEM: too many mappings; -EMFILE; -EINVAL. */
+int mr_area_guard(struct mr_area *area, uint32_t page, mr_fault *fault, void *context);
+
 uint8_t *mr_area_program(const struct mr_area *area);
 uint8_t *mr_area_runtime(const struct mr_area *area);
 /* Of the memfd; the area's. -1: a lone one. */

@@ -49,6 +49,7 @@ _Static_assert(sizeof(struct segment) <= HEADER, "it fits");
 struct neighbour {
   struct segment *segment; /* NULL: not near */
   uint8_t *memory, *twins; /* read alone; NULL: none */
+  struct card card;
   int bell;
   bool ended;           /* before it was said whether it is near */
   _Atomic bool starved; /* bytes wait for room there */
@@ -203,6 +204,7 @@ static int still_there(const struct mr_near *near, const struct card *card) {
 
 static int approach(const struct mr_near *near, struct neighbour *n, const struct card *card) {
   int rc = map_all(near, n, card);
+  n->card = *card;
   return rc == 0 ? still_there(near, card) : rc;
 }
 
@@ -471,6 +473,17 @@ int mr_near_copy(struct mr_near *near, uint16_t node, uint32_t page, void *bytes
   /* After the copy, and after the second look: a home that is dead by now counts no more. */
   return rc == 0 && atomic_load_explicit(&n->segment->fenced, memory_order_acquire) != 0 ? -ESTALE
                                                                                          : rc;
+}
+
+int mr_near_memory(const struct mr_near *near, uint16_t node, void **at) {
+  const struct neighbour *n = &near->neighbours[node];
+  size_t size = (size_t)near->pages * MR_PAGE;
+  if (n->memory == NULL)
+    return -ENOENT;
+  int rc = mr_their_memory(n->card.pid, n->card.memory, size, true, at);
+  if (rc == 0 && (rc = still_there(near, &n->card)) < 0)
+    munmap(*at, size);
+  return rc;
 }
 
 void mr_near_forget(struct mr_near *near, uint16_t node) {

@@ -63,7 +63,8 @@ static struct {
   pid_t owner;
   uint16_t nodes, me, up;  /* up: peers that have not left */
   bool leaving, unwatched; /* unwatched: the program says what it accesses */
-  bool lone;               /* nobody has to know what it accesses */
+  bool lone;               /* nobody has to know what it accesses: alone, or all use one memory */
+  char slower[160];        /* why accesses are seen by a slower way; empty: by none */
   struct mr_membership job;
   size_t used, size; /* bytes of shared memory to be given out */
   uint32_t pages;    /* with those of globals */
@@ -334,6 +335,8 @@ int64_t mr_node_request(enum mr_op op, uint32_t object, int64_t argument) {
 static int on_fault(void *context, uint32_t page, bool write) {
   (void)context;
   mr_stack_check(mr_area_program(node.area) + (size_t)page * MR_PAGE);
+  if (node.lone)
+    return -EFAULT;
   mr_heat_waits(node.heat);
   node_begin();
   mr_heat_fault(node.heat, node.core, page, write);
@@ -342,6 +345,13 @@ static int on_fault(void *context, uint32_t page, bool write) {
   await(write ? mr_core_write(node.core, page) : mr_core_read(node.core, page), MR_STAND_PAGES);
   mr_heat_waited(node.heat, MR_HEAT_FETCH);
   return 0;
+}
+
+void mr_node_guard(const void *page) {
+  size_t at = (size_t)((const uint8_t *)page - mr_area_program(node.area));
+  int rc = node.lone ? mr_area_guard(node.area, (uint32_t)(at / MR_PAGE), on_fault, NULL) : 0;
+  if (rc < 0)
+    mr_node_die(STATUS_UNAVAILABLE, "cannot guard a thread's stack: %s", strerror(-rc));
 }
 
 uint32_t maru_dsm_node(void) { return node.me; }
@@ -534,19 +544,20 @@ static void map_twins(size_t size) {
   node.twins = at;
 }
 
-/* By other nodes, or for a checkpoint or a report. A user who sets MARU_DSM_ACCESS wants it, too:
- * so a test reaches that path on one node. */
+/* For a checkpoint or a report. A user who sets MARU_DSM_ACCESS wants it, too: so a test reaches
+ * that path on one node, or on one host. */
 static bool is_watched(void) {
-  return node.nodes > 1 || node.checkpoints != NULL || mr_settings_races() ||
-         getenv("MARU_DSM_REPORT") != NULL || getenv("MARU_DSM_ACCESS") != NULL;
+  return node.checkpoints != NULL || mr_settings_races() || getenv("MARU_DSM_REPORT") != NULL ||
+         getenv("MARU_DSM_ACCESS") != NULL;
 }
 
 static int create_area(uint32_t pages) {
   node.unwatched = node.unwatched && getenv("MARU_DSM_ACCESS") == NULL;
-  node.lone = !is_watched();
+  node.lone = node.nodes == 1 && !is_watched();
   if (node.lone)
     return mr_area_create_lone(&node.area, MR_ADDRESS, pages);
-  enum mr_access_way way = node.unwatched ? MR_BY_MPROTECT : mr_settings_way(node.me);
+  enum mr_access_way way =
+      node.unwatched ? MR_BY_MPROTECT : mr_settings_way(node.slower, sizeof node.slower);
   return mr_area_create(&node.area, way, MR_ADDRESS, pages, node.unwatched ? NULL : on_fault, NULL);
 }
 
@@ -757,14 +768,44 @@ static void create_core(struct mr_core_config *config, const uint32_t *incarnati
     mr_node_die(STATUS_UNAVAILABLE, "cannot begin: %s", strerror(-rc));
 }
 
-/* Other code has other ids and addresses. */
-static void compare_programs(void) {
+/* ---- one memory for all ------------------------------------------------------------------ */
+
+/* Node 0's, which this node can use as it is; NULL: it cannot. */
+static void *map_first(void) {
+  void *at = NULL;
+  size_t size = (size_t)node.pages * MR_PAGE;
+  if (is_watched())
+    return NULL;
+  if (node.me != 0)
+    return mr_transport_memory(node.transport, 0, &at) == 0 ? at : NULL;
+  at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+            mr_area_descriptor(node.area), 0);
+  return at != MAP_FAILED ? at : NULL;
+}
+
+/* What a node writes, all see: no page is fetched, and nobody has to know of accesses. */
+static void use_one_memory(void *memory) {
+  int rc = mr_area_replace(node.area, memory);
+  if (rc < 0)
+    mr_node_die(STATUS_UNAVAILABLE, "cannot map node 0's memory: %s", strerror(-rc));
+  node.lone = true;
+}
+
+/* Other code has other ids and addresses.  All nodes use node 0's memory, or none does. */
+static void compare_nodes(void) {
   int64_t mine = (int64_t)(mr_file_sum("/proc/self/exe") >> 1);
+  void *memory = map_first();
   if (node.me == 0)
     mr_node_request(MR_FETCH_ADD, MR_PROGRAM, mine);
+  if (memory != NULL)
+    mr_node_request(MR_FETCH_ADD, MR_ONE_MEMORY, 1);
   mr_node_request(MR_BARRIER, MR_JOINED, node.nodes);
   if (mr_node_request(MR_FETCH_ADD, MR_PROGRAM, 0) != mine)
     mr_node_die(STATUS_DATA, "this node's program is not node 0's; all nodes run the same file");
+  if (mr_node_request(MR_FETCH_ADD, MR_ONE_MEMORY, 0) == node.nodes)
+    use_one_memory(memory);
+  else if (memory != NULL)
+    munmap(memory, (size_t)node.pages * MR_PAGE);
 }
 
 static void prepare_reports(const struct mr_globals *globals) {
@@ -816,8 +857,10 @@ void mr_node_start(const struct mr_globals *globals, unsigned mib) {
     start_server(spin_us);
     start_watch();
     if (!restores()) /* images name theirs */
-      compare_programs();
+      compare_nodes();
   }
+  if (node.me == 0 && !node.lone && node.slower[0] != 0)
+    fprintf(stderr, "maru: %s\n", node.slower);
   mr_heat_start(node.heat);
   start_checkpoints();
 }

@@ -33,6 +33,7 @@ enum {
   MR_LEAVING = 6 * MARU_DSM_IDS, /* barrier */
   MR_JOINED,                     /* barrier */
   MR_PROGRAM,                    /* counter: node 0's program */
+  MR_ONE_MEMORY,                 /* counter: nodes that can use node 0's memory as it is */
   MR_FENCE,                      /* counter */
   MR_HEAP,                       /* counter: bytes of shared memory given out (parmacs.c) */
   MR_NAMES,                      /* counter: ids given out */
@@ -61,6 +62,8 @@ int64_t mr_node_request(enum mr_op op, uint32_t object, int64_t argument);
 int64_t mr_node_swap(uint32_t object, int64_t expected, int64_t value);
 /* The shared memory that maru_dsm_alloc gives out. */
 uint8_t *mr_node_memory(size_t *size);
+/* An access to the page is seen (mr_stack_end_at), where others are not, too. */
+void mr_node_guard(const void *page);
 /* The site that allocated that, for the report. */
 void mr_node_site(const void *from, size_t size, const char *site);
 /* ---- checkpoints (checkpoint.h) ---- */

@@ -35,18 +35,19 @@ uint64_t mr_settings_spin_us(uint16_t nodes) {
   return mr_environment_number("MARU_DSM_SPIN_US", default_spin(nodes), 0, 1000000);
 }
 
-enum mr_access_way mr_settings_way(uint16_t me) {
+enum mr_access_way mr_settings_way(char *slower, size_t size) {
   const char *asked = getenv("MARU_DSM_ACCESS");
   int rc = -EINVAL;
+  *slower = 0;
   for (int way = 0; way < MR_ACCESS_WAYS; way++) {
     const char *name = mr_access_way_name((enum mr_access_way)way);
     if (asked != NULL && strcmp(asked, name) != 0)
       continue;
     int before = rc;
     rc = mr_access_probe((enum mr_access_way)way);
-    if (rc == 0 && asked == NULL && way > 0 && me == 0)
-      fprintf(stderr, "maru: accesses are seen by %s, which is slower; %s: %s\n", name,
-              mr_access_way_name((enum mr_access_way)(way - 1)), strerror(-before));
+    if (rc == 0 && asked == NULL && way > 0)
+      snprintf(slower, size, "accesses are seen by %s, which is slower; %s: %s", name,
+               mr_access_way_name((enum mr_access_way)(way - 1)), strerror(-before));
     if (rc == 0)
       return (enum mr_access_way)way;
   }

@@ -14,8 +14,9 @@
 
 /* How long whoever looks for messages keeps its processor. */
 uint64_t mr_settings_spin_us(uint16_t nodes);
-/* The way asked for, or the best that works; a worse one than the best is said, by node 0. */
-enum mr_access_way mr_settings_way(uint16_t me);
+/* The way asked for, or the best that works.  `slower`: a line where that is a worse one than the
+ * best; else empty. */
+enum mr_access_way mr_settings_way(char *slower, size_t size);
 bool mr_settings_races(void);
 /* Seconds of silence after which a node is lost; 0: never for that alone. */
 unsigned mr_settings_lost_after(void);

@@ -623,6 +623,10 @@ int mr_transport_copy(struct mr_transport *transport, uint16_t node, uint32_t pa
                                  : -ENOENT;
 }
 
+int mr_transport_memory(const struct mr_transport *transport, uint16_t node, void **at) {
+  return transport->near != NULL ? mr_near_memory(transport->near, node, at) : -ENOENT;
+}
+
 int64_t mr_transport_patience(const struct mr_transport *transport) {
   int64_t fabric = transport->fabric != NULL ? mr_fabric_patience(transport->fabric) : -1;
   return fabric >= 0 && fabric < transport->looks.pause ? fabric : transport->looks.pause;

@@ -81,6 +81,9 @@ struct mr_shown *mr_transport_shown(const struct mr_transport *transport);
 int mr_transport_copy(struct mr_transport *transport, uint16_t node, uint32_t page, void *bytes,
                       uint64_t *version);
 
+/* As mr_near_memory; -ENOENT: nobody is near. */
+int mr_transport_memory(const struct mr_transport *transport, uint16_t node, void **at);
+
 /* Sends, or keeps a copy to send.  To a peer that is down: nothing.  -ENOMEM;
  * -EMSGSIZE: more than 1 GiB. */
 int mr_transport_send(struct mr_transport *transport, uint16_t to, const void *message,

@@ -16,6 +16,7 @@
 #define _GNU_SOURCE
 #include "times.h"
 
+#include "../../../native/dsm/access.h"
 #include "arguments.h"
 
 #include <maru/dsm.h>
@@ -249,6 +250,10 @@ int main(int count, char **arguments) {
   setenv("MARU_DSM_FETCH", fetch, 1);
   setenv("MARU_DSM_SPIN_US", spin_us, 1);
   setenv("MARU_DSM_TRANSPORT", transport, 1);
+  /* Else nodes of one host have one memory, and no page is remote. */
+  enum mr_access_way way =
+      mr_access_probe(MR_BY_USERFAULTFD) == 0 ? MR_BY_USERFAULTFD : MR_BY_MPROTECT;
+  setenv("MARU_DSM_ACCESS", mr_access_way_name(way), 0);
   setenv("MARU_DSM_HOME_RUN", "1024", 1);
   setenv("MARU_DSM_BATCH", "64", 1);
   setenv("MARU_DSM_PREFETCH", "0", 1); /* each round reads in the same order */

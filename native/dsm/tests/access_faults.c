@@ -9,6 +9,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <sys/mman.h>
 
 #ifndef MADV_PAGEOUT
@@ -267,10 +268,67 @@ static void lone(void) {
   CHECK_EQUAL(mr_area_create_lone(&area, NULL, 0), -EINVAL);
 }
 
+static sigjmp_buf out;
+static uint32_t guarded;
+
+static int jump(void *context, uint32_t page, bool write) {
+  (void)context;
+  (void)write;
+  guarded = page;
+  siglongjmp(out, 1);
+}
+
+/* Page 1 alone is not allowed. */
+static void guard(struct mr_area *area) {
+  volatile uint8_t *memory = mr_area_program(area);
+  CHECK_EQUAL(mr_area_guard(area, 1, jump, NULL), 0);
+  CHECK_EQUAL(mr_area_guard(area, PAGES, jump, NULL), -EINVAL);
+  memory[0] = memory[2 * MR_PAGE] = 1;
+  guarded = 0;
+  if (sigsetjmp(out, 1) == 0)
+    memory[MR_PAGE] = 1;
+  CHECK_EQUAL(guarded, 1);
+}
+
+static void guarded_lone(void) {
+  struct mr_area *area;
+  CHECK_EQUAL(mr_area_create_lone(&area, NULL, PAGES), 0);
+  guard(area);
+  mr_area_destroy(area);
+}
+
+/* Two areas see one memory, at the window, too, and nothing of it faults. */
+static void replaced(enum mr_access_way way) {
+  enum { FIRST = PAGES / 2 };
+  size_t size = PAGES * MR_PAGE, tail = size - FIRST * MR_PAGE;
+  struct seen one = open_area(way, PAGES), other = open_area(way, PAGES);
+  uint8_t *window = mmap(NULL, tail, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK_EQUAL(mr_area_window(other.area, window, FIRST), 0);
+  int fd = mr_area_descriptor(one.area);
+  for (struct seen *it = &one; it != NULL; it = it == &one ? &other : NULL)
+    CHECK_EQUAL(
+        mr_area_replace(it->area, mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)), 0);
+  uint8_t *here = mr_area_program(one.area), *there = mr_area_program(other.area);
+  for (size_t i = 0; i < PAGES; i++) {
+    here[i * MR_PAGE] = (uint8_t)(i + 1);
+    CHECK_EQUAL(there[i * MR_PAGE], i + 1);
+  }
+  for (size_t i = FIRST; i < PAGES; i++) {
+    CHECK_EQUAL(window[(i - FIRST) * MR_PAGE], i + 1);
+    window[(i - FIRST) * MR_PAGE] = 0;
+    CHECK_EQUAL(here[i * MR_PAGE], 0);
+  }
+  guard(one.area);
+  mr_area_destroy(other.area);
+  mr_area_destroy(one.area);
+  munmap(window, tail);
+}
+
 int main(void) {
   uint64_t rounds = ROUNDS * setting("MARU_TEST_SCALE", 1);
   bool any = false;
   lone();
+  guarded_lone();
   for (int i = 0; i < MR_ACCESS_WAYS; i++) {
     enum mr_access_way way = (enum mr_access_way)i;
     int rc = mr_access_probe(way);
@@ -289,6 +347,7 @@ int main(void) {
     two_threads(way);
     places(way);
     many_areas(way);
+    replaced(way);
   }
   CHECK(any);
   return 0;

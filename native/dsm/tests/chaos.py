@@ -72,6 +72,8 @@ def moment(maru, program, draw, sort):
     transport, count, delay = draw.choice(TRANSPORTS), draw.randint(2, 4), draw.uniform(0.02, 0.9)
     name = f"{transport}, {count} nodes, {whom} {number.name} after {delay:.3f} s"
     environment = dict(os.environ, MARU_DSM_MIB="16")
+    if draw.random() < 0.7:  # else nodes that talk through shared memory have one memory
+        environment["MARU_DSM_ACCESS"] = draw.choice(("userfaultfd", "mprotect"))
     command = [maru, "launch", "-n", str(count), "--transport", transport, "--lost-after", "2", "--", program, "churn"]
     with tempfile.TemporaryFile() as said:
         launcher = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, env=environment)

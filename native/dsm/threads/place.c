@@ -43,6 +43,7 @@ static struct mr_place_of_stack *make(size_t size) {
   mr_node_site(end - size, size, "stack");
   *stack = (struct mr_place_of_stack){.from = end - size, .size = size};
   mr_stack_end_at(stack->from);
+  mr_node_guard(stack->from);
   change(end - TOP);
   return stack;
 }

@@ -30,10 +30,10 @@ extern "C" {
 /* Ids of locks, barriers and so on are below it, each kind by itself. */
 #define MARU_DSM_IDS 262144u
 
-/* Joins the job.  The library does not watch its only node, unless MARU_DSM_ACCESS is set, or a
- * report or checkpoints are wanted.  Waits at most 30 s for the other nodes.  Ends the process
- * where it cannot join the job: 64 wrong environment, 65 node 0 runs another program, 69 something
- * needed is not available here. */
+/* Joins the job.  The library does not watch its only node, nor nodes of one host, which have one
+ * memory. It does so where MARU_DSM_ACCESS is set, or a report, races or checkpoints are wanted.
+ * Waits at most 30 s for the other nodes.  Ends the process where it cannot join the job: 64 wrong
+ * environment, 65 node 0 runs another program, 69 something needed is not available here. */
 void maru_dsm_init(void);
 /* The same for a program that says before each access what it will access, by
  * maru_dsm_read_range and maru_dsm_write_range.  The library does not watch accesses, and uses no
