@@ -138,7 +138,7 @@ int mr_core_create(struct mr_core **core, const struct mr_core_config *config) {
   memcpy(c->incarnations, config->incarnations, config->nodes * sizeof *c->incarnations);
   c->config.incarnations = c->incarnations;
   /* All copies are alike, all zero: nothing has to be fetched, and no page entry is touched. */
-  c->expected = UINT32_MAX; /* nobody has read in order yet */
+  c->reads.expected = c->writes.expected = UINT32_MAX; /* nothing was in order yet */
   mr_enter_round(c, 0);
   *core = c;
   return 0;

@@ -49,7 +49,8 @@
  * is what an answer would have brought. What the home is writing without a twin it does not show.
  *
  * A node that reads pages in their order fetches several at once, from the third on twice as many
- * each time, up to a limit. It asks each home once.
+ * each time, up to a limit. It asks each home once.  With a page that it writes a node may get
+ * others to write that are here (wanted.c). What it does not change there is an empty diff.
  *
  * Pages may come unasked with one that is asked for, if this node used them after it in the stretch
  * between two acquires of the last time (habits.c). Such a page is a copy as any other. The shell

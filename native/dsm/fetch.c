@@ -92,7 +92,7 @@ static void note_use(struct mr_core *core, uint32_t page) {
 
 /* A node without others: it may do all with its pages, and the next ones are mapped beforehand. */
 static void open_next(struct mr_core *core, uint32_t page) {
-  for (uint32_t count = mr_window_from(core, page); count > 0; count--)
+  for (uint32_t count = mr_window_from(core, page, false); count > 0; count--)
     mr_make_writable(core, page++);
 }
 
@@ -124,7 +124,7 @@ int mr_core_write(struct mr_core *core, uint32_t page) {
   note_use(core, page);
   if (core->config.nodes == 1)
     open_next(core, page);
-  mr_make_writable(core, page);
+  mr_write_with(core, page);
   mr_finish(core, 0);
   return 0;
 }
@@ -146,6 +146,8 @@ static void have_all(struct mr_core *core) {
   for (uint32_t i = 0; !pending->all && i < pending->end; i++)
     if (!mr_habits_brought(core->habits, core->wanted[i]))
       have(core, core->wanted[i]);
+  if (pending->write && !pending->all)
+    mr_write_with(core, pending->page);
   mr_finish(core, 0);
 }
 

@@ -183,7 +183,8 @@ static uint64_t changed(struct mr_core *core, uint32_t page) {
 static void flush_page(struct mr_core *core, uint32_t page) {
   struct page *p = &core->pages[page];
   core->code->encode(&core->diff, memory_of(core, page), twin_of(core, page));
-  if (core->diff.blocks != 0 && !at_home(core, page)) {
+  p->written = core->diff.blocks != 0;
+  if (p->written && !at_home(core, page)) {
     p->flying = true;
     core->pending.awaited++;
     send_diff(core, page);

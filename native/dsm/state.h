@@ -27,7 +27,8 @@ struct page {
   uint16_t read : 5;    /* home: so many more fetches of others came than diffs */
   uint8_t in_row;       /* home: so many diffs of `writer` */
   uint8_t moves;        /* home: how often it has moved, or had another writer again */
-  uint8_t beyond;       /* enum mr_access, exclusive or MR_READ */
+  uint8_t beyond : 2;   /* enum mr_access, exclusive or MR_READ */
+  bool written : 1;     /* this node changed it when it could the last time */
   bool twin : 1;        /* written since the last interval; listed in `dirty` */
   bool flying : 1;      /* its diff is on the way home */
   bool shared : 1;      /* others write it meanwhile: the next diff bears masks at once */
@@ -113,6 +114,11 @@ struct meeting {
   uint64_t time[2];
 };
 
+/* Who goes on in order faults next at `expected`; so many faults were in order. */
+struct order {
+  uint32_t expected, count;
+};
+
 enum size { SHORT, LONG, SIZES };
 
 /* What the way to a peer costs.  As a home: what it said, and what it was sent last. */
@@ -150,7 +156,7 @@ struct mr_core {
   uint32_t wanted_count;
   uint32_t batch[MR_BATCH_MAX]; /* pages that are on their way here */
   uint32_t batch_count;
-  uint32_t expected, ordered; /* a reader in order faults there next; so many faults were */
+  struct order reads, writes;
   struct {
     uint32_t page, count;
     uint8_t access;
@@ -231,7 +237,7 @@ int mr_fail(struct mr_core *core, int error, const char *what, uint64_t subject)
 int mr_unless_stopped(const struct mr_core *core);
 /* The core alone hears of it. */
 static inline void mr_mark_access(struct mr_core *core, uint32_t page, enum mr_access access) {
-  core->pages[page].beyond = (uint8_t)(access ^ MR_READ);
+  core->pages[page].beyond = (access ^ MR_READ) & 3u;
 }
 /* Takes effect with mr_settle or mr_finish: what is told of pages in a row is told at once. */
 void mr_set_access(struct mr_core *core, uint32_t page, enum mr_access access);
@@ -255,8 +261,12 @@ static inline void mr_note_home(struct mr_core *core, uint32_t page, uint16_t ho
 
 /* ---- wanted.c ------------------------------------------------------------------- */
 
-/* How many pages from this one on will be used, by the order of those before. */
-uint32_t mr_window_from(struct mr_core *core, uint32_t page);
+/* How many pages from this one on will be read, or written, by the order of those before. */
+uint32_t mr_window_from(struct mr_core *core, uint32_t page, bool write);
+/* The page is written, and others that are here may be. Those are the next ones in order, and those
+ * beside it that were written the last time.  That costs a twin where it is wrong, and spares a
+ * fault where it is right. */
+void mr_write_with(struct mr_core *core, uint32_t page);
 /* Sets `wanted` for a page that is asked for. */
 void mr_want_with(struct mr_core *core, uint32_t page);
 

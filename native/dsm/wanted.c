@@ -1,26 +1,49 @@
-/* wanted.c: which pages a fault brings, beside its own. The next ones come where a node reads in
- * order. habits.c has those of a row, and those that follow by habit. */
+/* wanted.c: which pages a fault brings, or makes writable, beside its own. The next ones come where
+ * a node goes on in order. habits.c has those of a row, and those that follow by habit. */
 #include "state.h"
 
 /* Whether nobody had to ask for the pages between the last batch and this one. */
-static bool in_order(const struct mr_core *core, uint32_t page) {
-  if (page < core->expected || page - core->expected > MR_BATCH_MAX)
+static bool in_order(const struct mr_core *core, uint32_t expected, uint32_t page, bool write) {
+  if (page < expected || page - expected > MR_BATCH_MAX)
     return false;
-  for (uint32_t p = core->expected; p < page; p++)
-    if (access_of(core, p) == MR_NONE)
+  for (uint32_t p = expected; p < page; p++)
+    if (access_of(core, p) < (write ? MR_READ_WRITE : MR_READ))
       return false;
   return true;
 }
 
-uint32_t mr_window_from(struct mr_core *core, uint32_t page) {
+uint32_t mr_window_from(struct mr_core *core, uint32_t page, bool write) {
+  struct order *order = write ? &core->writes : &core->reads;
   uint32_t most = core->config.limits.batch, left = core->config.pages - page;
-  core->ordered = in_order(core, page) ? core->ordered + 1 : 0;
+  order->count = in_order(core, order->expected, page, write) ? order->count + 1 : 0;
   /* Two pages in a row are no order yet: a row of a matrix may end there. */
-  uint32_t doublings = core->ordered > 1 ? core->ordered - 1 : 0;
+  uint32_t doublings = order->count > 1 ? order->count - 1 : 0;
   uint32_t window = doublings < 6 ? 1u << doublings : MR_BATCH_MAX;
   window = window < most ? window : most;
-  core->expected = page + (window < left ? window : left);
-  return core->expected - page;
+  order->expected = page + (window < left ? window : left);
+  return order->expected - page;
+}
+
+/* What came unasked is not shown before its use. */
+static bool may_write(const struct mr_core *core, uint32_t page) {
+  return access_of(core, page) == MR_READ && !mr_habits_brought(core->habits, page);
+}
+
+/* A home that is alone with its page hides it to write it: only where that is known to come. */
+static bool is_rewritten(const struct mr_core *core, uint32_t page) {
+  return core->pages[page].written && !core->pages[page].alone;
+}
+
+void mr_write_with(struct mr_core *core, uint32_t page) {
+  uint32_t next = page + mr_window_from(core, page, true), beside = core->config.limits.batch;
+  uint32_t first = page - page % beside, left = core->config.pages - first;
+  uint32_t end = first + (beside < left ? beside : left);
+  for (uint32_t p = first; p < end || p < next; p++) {
+    bool follows = p > page && p < next;
+    if (p == page || (may_write(core, p) && (follows || is_rewritten(core, p))))
+      mr_make_writable(core, p);
+  }
+  core->pages[page].written = true;
 }
 
 /* By homes, so that each is asked once, and in ascending order. */
@@ -64,7 +87,7 @@ static void want_followers(struct mr_core *core, uint32_t page) {
 }
 
 void mr_want_with(struct mr_core *core, uint32_t page) {
-  uint32_t count = mr_window_from(core, page);
+  uint32_t count = mr_window_from(core, page, false);
   core->wanted_count = 0;
   for (uint32_t each = page; each < page + count; each++)
     want(core, each);

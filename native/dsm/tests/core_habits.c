@@ -1,5 +1,6 @@
 /* Description: pages that a node used after another come with it the next time, unasked; and no
- * longer once they are not used.
+ * longer once they are not used.  Pages that it wrote beside another, or writes in order, it may
+ * write with that one.
  */
 #include "world.h"
 
@@ -243,6 +244,63 @@ static void row_with_a_gap(void) {
   CHECK_EQUAL(end().fetches, 4 + 1 + 3);
 }
 
+static void write_pages(int node, int64_t number, uint32_t first, uint32_t count) {
+  emit(code(node), set_of(0, number));
+  for (uint32_t page = first; page < first + count; page++)
+    emit(code(node), write_of(0, page * MR_PAGE, 8));
+}
+
+/* What that node may do with the page when all is done. */
+static enum mr_access mapped_in_the_end(int node, uint32_t page) {
+  world_run(&world);
+  enum mr_access access = world.nodes[node].mapped[page];
+  world_destroy(&world);
+  return access;
+}
+
+/* The node wrote four pages, `turns` times the first of them, and now the first. */
+static enum mr_access beside(int node, int turns, uint32_t page) {
+  open_with(false);
+  write_pages(node, 1, 17, 4);
+  meet();
+  for (int n = 0; n < turns; n++) {
+    write_pages(node, n + 2, 17, 1);
+    meet();
+  }
+  write_pages(node, turns + 2, 17, 1);
+  return mapped_in_the_end(node, page);
+}
+
+/* What was written the last time is written with the page beside it, until it was not. */
+static void written_again(void) {
+  CHECK_EQUAL(beside(1, 0, 20), MR_READ_WRITE);
+  CHECK_EQUAL(beside(1, 0, 21), MR_NONE); /* was never used: the world shows nothing at first */
+  CHECK_EQUAL(beside(1, 1, 20), MR_READ);
+  /* A home alone with its pages hides none that nobody writes. */
+  CHECK_EQUAL(beside(0, 0, 20), MR_READ);
+}
+
+static enum mr_access after_in_order(uint32_t count, uint32_t page) {
+  open_with(false);
+  write_pages(1, 1, 17, count);
+  return mapped_in_the_end(1, page);
+}
+
+/* As readers do: with the third page comes the next one, then three, seven. */
+static void written_in_order(void) {
+  CHECK_EQUAL(after_in_order(2, 19), MR_NONE);
+  CHECK_EQUAL(after_in_order(3, 20), MR_READ_WRITE);
+  CHECK_EQUAL(after_in_order(3, 21), MR_NONE);
+  CHECK_EQUAL(after_in_order(5, 24), MR_READ_WRITE);
+  CHECK_EQUAL(after_in_order(5, 25), MR_NONE);
+  CHECK_EQUAL(after_in_order(PAGES - 17, PAGES - 1), MR_READ_WRITE);
+  /* A page that was not written ends it. */
+  open_with(false);
+  write_pages(1, 1, 17, 2);
+  write_pages(1, 1, 20, 1);
+  CHECK_EQUAL(mapped_in_the_end(1, 21), MR_NONE);
+}
+
 int main(void) {
   rows();
   row_with_a_gap();
@@ -254,5 +312,7 @@ int main(void) {
   no_habit();
   once_each();
   written();
+  written_again();
+  written_in_order();
   return 0;
 }
