@@ -79,6 +79,8 @@ static struct mr_checkpoint_page *map_page(const char *named) {
   return at == MAP_FAILED ? NULL : at;
 }
 
+bool mr_checkpoints_asked(void) { return getenv(NAMED) != NULL; }
+
 uint32_t mr_checkpoints_expected(void) {
   const char *named = getenv(NAMED);
   struct mr_checkpoint_page *page = named != NULL ? map_page(named) : NULL;
@@ -99,11 +101,12 @@ static int open_file(const struct mr_checkpoints *all, uint16_t node, uint32_t n
   return open_named(all, all->page->lines[node].files[number % 2], flags);
 }
 
-static void open_store(struct mr_checkpoints *all) {
-  int file = open_named(all, all->line->pages, O_RDWR);
-  int rc = file < 0 ? -errno : mr_store_open(&all->store, file);
+struct mr_store *mr_checkpoints_store(struct mr_checkpoints *all) {
+  int file = all->store == NULL ? open_named(all, all->line->pages, O_RDWR) : -1;
+  int rc = all->store != NULL ? 0 : file < 0 ? -errno : mr_store_open(&all->store, file);
   if (rc < 0)
     cannot("the file of pages", strerror(-rc));
+  return all->store;
 }
 
 struct mr_checkpoints *mr_checkpoints_open(uint16_t nodes, uint16_t me) {
@@ -123,7 +126,6 @@ struct mr_checkpoints *mr_checkpoints_open(uint16_t nodes, uint16_t me) {
   all->nodes = nodes;
   all->me = me;
   all->program = sum_of_code();
-  open_store(all);
   unsetenv(NAMED); /* what the program starts has no part in it */
   return all;
 }
@@ -172,10 +174,6 @@ const struct mr_checkpoint_head *mr_checkpoints_map(const struct mr_checkpoints 
                 "resume the files that made it",
                 all->page->restore);
   return head;
-}
-
-struct mr_store *mr_checkpoints_store(const struct mr_checkpoints *all) {
-  return all->store;
 }
 
 /* ---- taking one ---------------------------------------------------------------------- */
@@ -288,6 +286,7 @@ static void *run(void *context) {
 int mr_checkpoints_start(struct mr_checkpoints *all, const struct mr_checkpoint_calls *calls) {
   sigset_t every, before;
   all->calls = *calls;
+  mr_checkpoints_store(all);
   sigfillset(&every);
   /* Signals are for the program's thread. */
   pthread_sigmask(SIG_SETMASK, &every, &before);

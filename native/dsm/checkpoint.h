@@ -92,9 +92,12 @@ struct mr_checkpoint_calls {
                size_t size);
 };
 
-/* NULL: nobody asked for checkpoints.  Ends the process where the page cannot be used. */
+/* NULL: nobody asked for checkpoints.  Ends the process where the page cannot be used.  Leaves no
+ * descriptor open: the program's come first. */
 struct mr_checkpoints *mr_checkpoints_open(uint16_t nodes, uint16_t me);
-/* Before that: what mr_checkpoints_restore will say; 0 also where there is no such page. */
+/* Before that: whether anybody asked; what mr_checkpoints_restore will say; 0 also where there is
+ * no such page. */
+bool mr_checkpoints_asked(void);
 uint32_t mr_checkpoints_expected(void);
 uint32_t mr_checkpoints_epoch(const struct mr_checkpoints *all);
 /* The checkpoint that this process goes on from; 0: none. */
@@ -102,8 +105,8 @@ uint32_t mr_checkpoints_restore(const struct mr_checkpoints *all);
 /* That node's image in it, read-only; stays mapped.  Ends the process where it is none. */
 const struct mr_checkpoint_head *mr_checkpoints_map(const struct mr_checkpoints *all, uint16_t node,
                                                     size_t *length);
-/* This node's pages. */
-struct mr_store *mr_checkpoints_store(const struct mr_checkpoints *all);
+/* This node's pages.  Ends the process where they cannot be had. */
+struct mr_store *mr_checkpoints_store(struct mr_checkpoints *all);
 /* Starts the thread.  Negative errno. */
 int mr_checkpoints_start(struct mr_checkpoints *all, const struct mr_checkpoint_calls *calls);
 /* No checkpoint is taken from here on; returns when none is being taken. */

@@ -2,6 +2,7 @@
 #include "near.h"
 
 #include "diff.h"
+#include "host.h"
 #include "ring.h"
 #include "shared.h"
 #include "shown.h"
@@ -19,8 +20,6 @@
 #include <unistd.h>
 
 #define TOKEN 16
-#define BOOT_ID 36
-#define HOST "/proc/sys/kernel/random/boot_id"
 #define PROCESSES "/proc/self/ns/pid"
 #define HEADER 4096u
 /* Of all rings of a node together, about: each has 16 to 256 KiB. */
@@ -31,7 +30,7 @@
 /* What another node needs to find this one's. */
 struct card {
   uint8_t token[TOKEN];
-  char host[BOOT_ID];                   /* from its start to its end */
+  char host[MR_HOST_ID];                /* from its start to its end */
   int32_t pid;                          /* in */
   uint64_t processes, networks;         /* its namespaces; 0: not known */
   int32_t segment, memory, twins, bell; /* descriptors; -1: none */
@@ -104,10 +103,7 @@ static uint64_t namespace(const char *path) {
 /* Where it fails the node is near nobody, which mr_near_connect says. */
 static void describe(struct mr_near *near, const struct mr_job *job) {
   struct card *card = &near->card;
-  int fd = open(HOST, O_RDONLY | O_CLOEXEC);
-  bool known = fd >= 0 && read(fd, card->host, BOOT_ID) == BOOT_ID;
-  if (fd >= 0)
-    close(fd);
+  bool known = mr_host_find(card->host);
   card->processes = known ? namespace(PROCESSES) : 0;
   card->networks = namespace("/proc/self/ns/net");
   card->pid = getpid();
@@ -210,7 +206,7 @@ static int approach(const struct mr_near *near, struct neighbour *n, const struc
 
 /* Both of two nodes judge alike. */
 static bool same_place(const struct card *one, const struct card *other) {
-  return one->processes != 0 && memcmp(one->host, other->host, BOOT_ID) == 0 &&
+  return one->processes != 0 && memcmp(one->host, other->host, MR_HOST_ID) == 0 &&
          one->processes == other->processes && one->networks == other->networks;
 }
 
@@ -286,7 +282,7 @@ int mr_near_connect(struct mr_near *near, const struct mr_card *cards, const int
     return -ENOMEM;
   *why = 0;
   if (near->card.processes == 0)
-    snprintf(why, size, "no shared memory: cannot read " HOST " or " PROCESSES);
+    snprintf(why, size, "no shared memory: cannot read " MR_HOST_NAMED " or " PROCESSES);
   for (uint16_t node = 0; node < near->nodes; node++) {
     struct card card;
     memcpy(&card, cards[node].near, sizeof card);

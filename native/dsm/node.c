@@ -246,6 +246,7 @@ static bool goes_on(void) {
     pthread_mutex_unlock(&node.lock);
   } else if (node.captures) {
     /* What stdio holds is in no image. */
+    node.part->flush();
     if (__fpending(stdout) > 0)
       fflush(stdout);
     if (node.part->reads_ahead() && lseek(STDIN_FILENO, 0, SEEK_CUR) >= 0)
@@ -647,6 +648,10 @@ static int write_image(int file, struct mr_store *store, struct mr_checkpoint_he
   return rc;
 }
 
+static bool restores(void) {
+  return node.checkpoints != NULL && mr_checkpoints_restore(node.checkpoints) != 0;
+}
+
 static void open_checkpoints(void) {
   node.checkpoints = mr_checkpoints_open(node.nodes, node.me);
   if (node.checkpoints != NULL && node.part == NULL)
@@ -657,6 +662,9 @@ static void open_checkpoints(void) {
   if (node.checkpoints != NULL && (node.races != NULL || mr_settings_races()))
     mr_node_die(STATUS_USAGE, "--races and --ckpt-every exclude each other: what is known of races "
                               "is in no checkpoint");
+  size_t length;
+  if (restores())
+    node.part->open(mr_checkpoints_map(node.checkpoints, node.me, &length));
 }
 
 static void start_checkpoints(void) {
@@ -671,10 +679,6 @@ static void start_checkpoints(void) {
 
 static uint32_t epoch(void) {
   return node.checkpoints != NULL ? mr_checkpoints_epoch(node.checkpoints) : MR_FIRST_EPOCH;
-}
-
-static bool restores(void) {
-  return node.checkpoints != NULL && mr_checkpoints_restore(node.checkpoints) != 0;
 }
 
 /* What this process goes on from: its slots, in their order. */

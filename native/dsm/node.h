@@ -77,6 +77,8 @@ struct mr_part {
                const ucontext_t *context, int how, char *why, size_t size);
   void (*found)(const struct mr_checkpoint_head *head, const uint8_t *pages);
   const ucontext_t *(*read)(int *how, ucontext_t *context);
+  void (*open)(const struct mr_checkpoint_head *head);
+  void (*flush)(void);
   int (*on_restore)(void (*call)(void *), void *argument);
   void (*restored)(void);
   bool (*reads_ahead)(void);

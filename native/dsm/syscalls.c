@@ -18,6 +18,7 @@
 #undef _FILE_OFFSET_BITS
 #include "end.h"
 #include "node.h"
+#include "streams.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -186,14 +187,27 @@ int stat64(const char *restrict path, struct stat64 *restrict to) {
   CALL(stat64, string(path) | writes(to, sizeof *to), path, to);
 }
 int fstat64(int fd, struct stat64 *to) { CALL(fstat64, writes(to, sizeof *to), fd, to); }
-FILE *fopen(const char *restrict path, const char *restrict mode) {
+static FILE *libcs_fopen(const char *path, const char *mode) {
   CALL(fopen, string(path) | string(mode), path, mode);
 }
-FILE *fopen64(const char *restrict path, const char *restrict mode) {
+static FILE *libcs_fopen64(const char *path, const char *mode) {
   CALL(fopen64, string(path) | string(mode), path, mode);
 }
 
 /* ---- stdio --------------------------------------------------------------------------------- */
+
+static FILE *libcs_fdopen(int fd, const char *mode) { CALL(fdopen, string(mode), fd, mode); }
+static int libcs_fclose(FILE *stream) { CALL(fclose, false, stream); }
+
+/* A checkpoint knows where they are. */
+FILE *fopen(const char *restrict path, const char *restrict mode) {
+  return mr_streams_keep(libcs_fopen(path, mode));
+}
+FILE *fopen64(const char *restrict path, const char *restrict mode) {
+  return mr_streams_keep(libcs_fopen64(path, mode));
+}
+FILE *fdopen(int fd, const char *mode) { return mr_streams_keep(libcs_fdopen(fd, mode)); }
+int fclose(FILE *stream) { return libcs_fclose(mr_streams_leave(stream)); }
 
 size_t fread(void *restrict to, size_t size, size_t count, FILE *restrict stream) {
   CALL(fread, writes(to, size * count), to, size, count, stream);

@@ -318,6 +318,7 @@ static void at_exit(int status, void *unused) {
 /* Before the handlers of the program, its static destructors among them. */
 void maru_parmacs_prepare(void) {
   mr_memory_prepare(MR_ARENA, MR_ARENA_SIZE);
+  mr_program_map_streams();
   on_exit(at_exit, NULL);
 }
 

@@ -6,6 +6,7 @@
 #include "../diff.h"
 #include "../end.h"
 #include "../store.h"
+#include "files.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -30,6 +31,7 @@ struct resume {
   void *libraries;
   uint64_t guard;
   char **environment; /* NULL: the one that a process is given */
+  uint64_t files;     /* behind all this */
   int32_t how;
   bool runs;
   ucontext_t context;
@@ -64,6 +66,7 @@ static struct {
   struct habits habits, joined;
   bool given;
   char **environment; /* the process was given */
+  struct mr_files files;
   const struct mr_part_ranges *what;
   const struct mr_checkpoint_head *found;
   const uint8_t *pages; /* of all its slots */
@@ -141,14 +144,15 @@ static int note_theirs(int fd, const struct descriptor *is, char *why, size_t si
 }
 
 static int compare(int fd, const struct descriptor *is, char *why, size_t size) {
-  char link[64], path[96];
   if ((unsigned)fd < DESCRIPTORS && is_same(&part.ours[fd], is))
     return 0;
-  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-  ssize_t length = readlink(link, path, sizeof path - 1);
-  path[length > 0 ? length : 0] = 0;
-  snprintf(why, size, "the program has %s open, as descriptor %d", path, fd);
-  return -EOPNOTSUPP;
+  return mr_files_add(&part.files, fd, why, size);
+}
+
+static int find_files(int aside, char *why, size_t size) {
+  mr_files_begin(&part.files);
+  int rc = walk_descriptors(compare, aside, why, size);
+  return rc < 0 ? rc : mr_files_end(&part.files, why, size);
 }
 
 /* The program's thread stands still: nobody makes a file while the mask is another. */
@@ -236,6 +240,7 @@ void mr_part_begin(void) {
   part.tasks = count_tasks() - part.their_tasks;
 }
 
+void mr_part_flush(void) { mr_streams_flush(); }
 bool mr_part_reads_ahead(void) { return stdin->_IO_read_ptr < stdin->_IO_read_end; }
 
 static int refuse(int file, char *why, size_t size) {
@@ -253,7 +258,7 @@ static int refuse(int file, char *why, size_t size) {
     return -EOPNOTSUPP;
   }
   int rc = compare_habits(why, size);
-  return rc < 0 ? rc : walk_descriptors(compare, file, why, size);
+  return rc < 0 ? rc : find_files(file, why, size);
 }
 
 static bool has(const struct mr_range *ranges, int count, const void *at) {
@@ -328,14 +333,13 @@ static int put_at(int file, uint64_t *at, const void *bytes, size_t length) {
   return 0;
 }
 
-static int write_parts(int file, struct mr_checkpoint_head *head, const struct resume *resume,
+/* The last to be known comes first. */
+static int write_parts(int file, struct mr_checkpoint_head *head, struct resume *resume,
                        struct mr_range *ranges, size_t count) {
-  uint64_t at = head->own;
+  uint64_t begin = head->own,
+           at = (begin + sizeof *resume + ALIGNED - 1) & ~(uint64_t)(ALIGNED - 1);
   part.pieces = 0;
   int rc = mr_image_walk(ranges, count, put_piece, NULL);
-  if (rc == 0)
-    rc = put_at(file, &at, resume, sizeof *resume);
-  at = (at + ALIGNED - 1) & ~(uint64_t)(ALIGNED - 1);
   head->ranges = at;
   head->range_count = count;
   if (rc == 0)
@@ -344,7 +348,12 @@ static int write_parts(int file, struct mr_checkpoint_head *head, const struct r
   head->pieces = part.pieces;
   if (rc == 0)
     rc = put_at(file, &at, part.addresses, part.pieces * sizeof *part.addresses);
+  resume->files = at;
+  if (rc == 0)
+    rc = put_at(file, &at, &part.files, mr_files_size(&part.files));
   head->own_length = at - head->own;
+  if (rc == 0)
+    rc = put_at(file, &begin, resume, sizeof *resume);
   return rc;
 }
 
@@ -385,6 +394,20 @@ void mr_part_found(const struct mr_checkpoint_head *head, const uint8_t *pages) 
   part.pages = pages;
 }
 
+/* What they are is the program's: no other image may take them for the node's. */
+void mr_part_open(const struct mr_checkpoint_head *head) {
+  struct resume resume;
+  struct stat is;
+  memcpy(&resume, (const uint8_t *)head + head->own, sizeof resume);
+  const struct mr_files *files = (const void *)((const uint8_t *)head + resume.files);
+  mr_files_open(files);
+  for (uint32_t i = 0; i < files->count; i++) {
+    int fd = files->each[i].fd;
+    if ((unsigned)fd < DESCRIPTORS && fstat(fd, &is) == 0)
+      part.theirs[fd] = (struct descriptor){is.st_dev, is.st_ino, true};
+  }
+}
+
 /* It is as long as the file says, which was looked at; the launcher's files are trusted, a folder's
  * are compared with their sums (launch/folder.c). */
 static struct mr_image image_of(const struct mr_checkpoint_head *head) {
@@ -423,9 +446,17 @@ __attribute__((no_stack_protector)) const ucontext_t *mr_part_read(int *how, uco
 }
 
 const struct mr_part *mr_part_of(const struct mr_part_ranges *ranges) {
-  static const struct mr_part calls = {mr_part_begin,      mr_part_write,      mr_part_found,
-                                       mr_part_read,       mr_part_on_restore, mr_part_restored,
-                                       mr_part_reads_ahead};
+  static const struct mr_part calls = {
+      .begin = mr_part_begin,
+      .write = mr_part_write,
+      .found = mr_part_found,
+      .read = mr_part_read,
+      .open = mr_part_open,
+      .flush = mr_part_flush,
+      .on_restore = mr_part_on_restore,
+      .restored = mr_part_restored,
+      .reads_ahead = mr_part_reads_ahead,
+  };
   part.what = ranges;
   return &calls;
 }

@@ -5,8 +5,9 @@
  * this library's state belongs to the program is such a range, too. Libraries lie at the same
  * addresses in all processes of the job. So does the place where the program goes on.
  *
- * What no other process can have is refused, with the reason: threads, children, descriptors and
- * timers that the program has made since mr_part_begin.  So are handlers of signals, a working
+ * Files that the program has open are opened again (files.h).  What no other process can have is
+ * refused, with the reason: threads, children, other descriptors and timers that the program has
+ * made since mr_part_begin.  So are handlers of signals, a working
  * directory, a umask and an environment that it has changed since.
  *
  * Thread-safety: none; the program's thread stands still meanwhile.
@@ -31,12 +32,16 @@ struct mr_part_ranges {
 /* What mr_node_part is to be given; of those ranges. */
 const struct mr_part *mr_part_of(const struct mr_part_ranges *ranges);
 
-/* What the process has now is the library's, but for what the program had made before: where main
- * begins before the node does, mr_part_given says how main found the process, and mr_part_joins
+/* What the process has now is the library's, but for what the program had made before.  Where main
+ * begins before the node does, mr_part_given says how main found the process.  mr_part_joins says
  * that the node begins. */
 void mr_part_begin(void);
 void mr_part_given(void);
 void mr_part_joins(void);
+
+/* What the program has written to its streams leaves the process, as far as it can.  That is done
+ * before each request: so a file has it at the cut. */
+void mr_part_flush(void);
 
 /* At head->own of the file, and its pages to the store; fills in the head.  `context`: where the
  * program stopped; NULL: it does not run.  `how`: what mr_part_read says.  Negative errno, then
@@ -50,7 +55,9 @@ void mr_part_restored(void);
 /* Whether stdio has read from the standard input what the program has not. */
 bool mr_part_reads_ahead(void);
 
-/* Of this process, mapped, and the pages of its store. */
+/* Of this process, mapped: opens its files, before the node's own and before it joins. */
+void mr_part_open(const struct mr_checkpoint_head *head);
+/* The same, and the pages of its store. */
 void mr_part_found(const struct mr_checkpoint_head *head, const uint8_t *pages);
 /* The memory is as it was.  Where the program goes on, in *context; NULL: it did not run.  Call it
  * where no frame matters whose stack protector's word is another: that word becomes the image's. */

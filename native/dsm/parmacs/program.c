@@ -2,6 +2,8 @@
 #include "program.h"
 
 #include "../../base/variables.h"
+#include "../checkpoint.h"
+#include "../streams.h"
 #include "maps.h"
 #include "part.h"
 #include "start.h"
@@ -32,6 +34,13 @@ void mr_program_is(const struct maru_parmacs_program *file, int count, char **ar
 }
 
 void mr_program_map_stack(void) { mr_memory_map(MR_STACK, MR_STACK_SIZE, "stack"); }
+
+void mr_program_map_streams(void) {
+  if (!mr_checkpoints_asked())
+    return;
+  mr_memory_map(MR_STREAMS, MR_STREAMS_SIZE, "streams");
+  mr_streams_prepare(MR_STREAMS);
+}
 
 _Noreturn void mr_program_enter(void (*call)(void)) {
   getcontext(&program.begin);

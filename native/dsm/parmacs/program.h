@@ -19,6 +19,7 @@
 
 #define MR_STACK (MR_ARENA + MR_ARENA_SIZE + 4096)
 #define MR_STACK_SIZE ((size_t)64 << 20)
+#define MR_STREAMS (MR_STACK + MR_STACK_SIZE + 4096)
 #define MR_RED_ZONE 256u
 /* Of one program's mappings, and of all ranges that mr_program_list may find. */
 #define MR_MAPPINGS 1024u
@@ -28,10 +29,13 @@
  * holds as well.  Globals that are shared are no process's own. */
 void mr_program_is(const struct maru_parmacs_program *program, int count, char **arguments,
                    bool globals_shared, struct mr_range own);
+/* Where checkpoints are asked for: a place for the streams of the program, which the calling thread
+ * is to run (streams.h). */
+void mr_program_map_streams(void);
 /* Maps the stack, where nothing may lie. */
 void mr_program_map_stack(void);
-/* Runs `call` there, which does not return.  Its checkpoints may be taken from now on where the
- * node has started. */
+/* Runs `call` on the stack, which does not return.  Its checkpoints may be taken from now on where
+ * the node has started. */
 _Noreturn void mr_program_enter(void (*call)(void));
 /* The program's main, with copies of arguments and environment in its own memory; its status. */
 int mr_program_main(void);

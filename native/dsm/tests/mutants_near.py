@@ -10,7 +10,7 @@ import sys
 
 import mutants
 
-mutants.SOURCES = ["shown.c", "ring.c", "near.c", "theirs.c", "transport.c", "join.c", "handshake.c", "hmac.c", "alive.c", "address.c", "buffer.c", "link.c", "fabric_open.c"]
+mutants.SOURCES = ["shown.c", "ring.c", "near.c", "host.c", "theirs.c", "transport.c", "join.c", "handshake.c", "hmac.c", "alive.c", "address.c", "buffer.c", "link.c", "fabric_open.c"]
 mutants.TESTS = {"near_deaths": "48"}
 mutants.OWN = {}
 # A mutant that hangs is seen by this; the test takes a second.

@@ -69,12 +69,20 @@ void __wrap_exit(int status) {
   maru_parmacs_exit(status);
 }
 
-/* Before those of the program, which may allocate; after those of libraries. */
+/* std::locale::classic(); nobody's in a program without libstdc++. */
+extern const void *classic_locale(void) __asm__("_ZNSt6locale7classicEv") __attribute__((weak));
+
+/* Before those of the program, which may allocate; after those of libraries.  A program's streams
+ * refer to the locale that libstdc++ makes when it first needs one.  A process that goes on in the
+ * place of another has those streams, and has called nothing yet. */
 __attribute__((constructor(101))) static void prepare(void) {
-  if (&maru_threads_here != NULL)
+  if (&maru_threads_here != NULL) {
     maru_threads_prepare();
-  else
-    maru_parmacs_prepare();
+    return;
+  }
+  maru_parmacs_prepare();
+  if (classic_locale != NULL)
+    classic_locale();
 }
 
 void *__wrap_mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset) {
