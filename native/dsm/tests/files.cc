@@ -49,19 +49,21 @@ struct Part {
 
 struct Stdio : Part {
   FILE *in, *out;
+  char *line = nullptr;
+  size_t room = 0;
   Stdio(const char *input, const std::string &output)
       : in(fopen(input, "r")), out(fopen(output.c_str(), "w")) {
     if (in == nullptr || out == nullptr)
       fail(input);
   }
   ~Stdio() override {
+    free(line);
     fclose(in);
     if (fclose(out) != 0)
       fail("fclose");
   }
   unsigned long next() override {
-    char line[32];
-    return fgets(line, sizeof line, in) != nullptr ? strtoul(line, nullptr, 10) : 1000000007;
+    return getline(&line, &room, in) == WIDTH ? strtoul(line, nullptr, 10) : 1000000007;
   }
   void tell(const char *line) override { fprintf(out, "%s\n", line); }
 };
