@@ -211,11 +211,14 @@ int main(int count, char **arguments) {
   const char *input = arguments[1];
   long steps = atol(arguments[2]), ms = count > 3 ? atol(arguments[3]) : 0;
   std::vector<std::unique_ptr<Part>> parts(PARTS);
+  FILE *first = fopen(input, "r"); // is closed: those behind it stay where they are
   Stdio early(input, "/dev/null"); // before the node has its descriptors
   maru_dsm_init();
   cells = static_cast<unsigned long *>(maru_dsm_alloc(PARTS * sizeof *cells));
   for (int i = (int)maru_dsm_node(); i < PARTS; i += (int)maru_dsm_nodes())
     parts[i] = make(i, input);
+  if (first == nullptr || fclose(first) != 0)
+    fail(input);
   if (count > 4)
     keep(arguments[4], input);
   maru_dsm_barrier(MEET);
