@@ -550,16 +550,19 @@ int mr_area_window(struct mr_area *area, void *address, uint32_t first) {
   return watched ? watch_range(area, address, size) : 0;
 }
 
+/* Past libc's name: UCX, which MPICH brings, stands before that and drops the last argument. */
+static bool move_to(void *to, void *from, size_t old, size_t size) {
+  return syscall(SYS_mremap, from, old, size, MREMAP_MAYMOVE | MREMAP_FIXED, to) != -1;
+}
+
 int mr_area_replace(struct mr_area *area, void *memory) {
   uint8_t *from = memory;
-  const int flags = MREMAP_MAYMOVE | MREMAP_FIXED;
   size_t size = bytes_of(area), window = window_bytes(area);
   leave(area);
   area->open = true;
   /* Of a shared mapping 0 bytes that are moved are a second one. */
-  if ((window > 0 &&
-       mremap(from + (size - window), 0, window, flags, area->window) == MAP_FAILED) ||
-      mremap(from, size, size, flags, area->program) == MAP_FAILED) {
+  if ((window > 0 && !move_to(area->window, from + (size - window), 0, window)) ||
+      !move_to(area->program, from, size, size)) {
     int error = errno;
     munmap(memory, size);
     return -error;

@@ -224,7 +224,7 @@ static void this_machine(void) {
 /* Nodes take turns at the numbers of CPUs: their lists are as long as lists get. */
 static void long_lists(void) {
   enum { MANY = 2048, NODES = 2, LONGEST = MANY * 5 };
-  char root[] = "/tmp/maru-machine-XXXXXX", path[64], lists[NODES][LONGEST] = {"", ""};
+  char root[] = "/tmp/maru-machine-XXXXXX", path[80], lists[NODES][LONGEST] = {"", ""};
   struct maru_topology t;
   size_t at[NODES] = {0};
   CHECK(mkdtemp(root) != NULL);

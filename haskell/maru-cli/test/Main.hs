@@ -535,7 +535,7 @@ checks =
                 (Doubtful, "no program starts under libmaru-lock.so")
               ],
       testCase "cores for input and output" $
-        map (\n -> findingLevel (judgeCores n)) [1, 3, 4, 64] @?= [Doubtful, Doubtful, Good, Good],
+        map (findingLevel . judgeCores) [1, 3, 4, 64] @?= [Doubtful, Doubtful, Good, Good],
       testCase "remedies stand below their checks" $
         doctorTable False [(("r", "c"), Finding Bad "none" "get one"), (("r", "d"), Finding Good "some" "unused")]
           @?= [ "room  check  answer",

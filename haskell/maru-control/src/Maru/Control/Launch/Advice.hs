@@ -22,7 +22,9 @@ import Text.Printf (printf)
 advice :: [Told] -> [String]
 advice lines' = case [(w, c, f, l, b) | ToldNode _ w c f l b <- lines'] of
   [] -> ["none: the program did not end by maru_dsm_exit on every node"]
-  nodes -> shares nodes : number nodes ++ placement lines'
+  nodes -> shares nodes : number nodes ++ placement lines' ++ [watched | length nodes > 1]
+  where
+    watched = "that was with accesses watched, to know all this; without a report nodes of one host have one memory, and fetch no pages"
 
 type Node = (Double, Double, Double, Double, Double)
 

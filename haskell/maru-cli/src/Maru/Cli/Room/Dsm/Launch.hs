@@ -63,7 +63,7 @@ settings :: Parser Settings
 settings =
   Settings
     <$> optional (option (between 1 1048576) (long "memory" <> metavar "MIB" <> help "So much shared memory at most (default 256; programs of maru-cc 4096)"))
-    <*> (fmap spelled <$> choice "access" ["userfaultfd", "uffd", "mprotect"] "How accesses to shared memory are seen (default: what works, userfaultfd first)")
+    <*> (fmap spelled <$> choice "access" ["userfaultfd", "uffd", "mprotect"] "How accesses to shared memory are seen (default: not at all where the nodes of one host have one memory; else what works, userfaultfd first)")
     <*> choice "globals" ["private", "shared"] "Global variables of PARMACS programs (default private)"
     <*> switch (long "races" <> help "Say where two nodes write the same bytes and nothing orders that; slower")
     <*> switch (long "advise" <> help "Say in the end whether fewer or more nodes would help, and which node should be which page's home")
