@@ -53,9 +53,10 @@ static bool is_locked(int fd) {
   return strstr(text, "\nlock:") != NULL;
 }
 
-/* As another process will. */
+/* As another process will.  At first without waiting: a pipe that has the name by now may have
+ * nobody at its other end, ever. */
 static int open_again(const struct mr_file *file) {
-  return open(file->path, (file->flags & KEPT) | O_CLOEXEC | O_NOCTTY);
+  return open(file->path, (file->flags & KEPT) | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
 }
 
 static bool opens_again(const struct mr_file *file) {
@@ -80,7 +81,7 @@ static const char *what_is_lost(const struct mr_file *file, const struct stat *i
              ? ", to read and write: it might read what it writes later"
          : is_locked(file->fd) ? ", with a lock"
          : is->st_nlink == 0   ? ", which has no name any more"
-         : file->offset < 0    ? strerror(errno)
+         : file->offset < 0    ? ", and nobody knows where it is in it"
          : !opens_again(file)  ? ", which cannot be opened again by that name"
                                : NULL;
 }
@@ -110,7 +111,7 @@ int mr_files_add(struct mr_files *files, int fd, char *why, size_t size) {
                            .system = is_system(&is)};
   find_path(file);
   file->offset = file->system ? 0 : lseek(fd, 0, SEEK_CUR);
-  file->at_end = writes(file) && file->offset > 0 && file->offset == file->size;
+  file->at_end = writes(file) && file->offset == file->size;
   const char *what = what_is_lost(file, &is);
   if (what != NULL)
     return refuse(why, size, file, what);
@@ -227,6 +228,8 @@ static void stand_there(const struct mr_file *file, int fd, const struct stat *i
   if (file->at_end && is->st_size > file->size && ftruncate(fd, file->size) < 0)
     cannot(file, strerror(errno));
   if (!file->system && lseek(fd, file->offset, SEEK_SET) < 0)
+    cannot(file, strerror(errno));
+  if (!(file->flags & O_NONBLOCK) && fcntl(fd, F_SETFL, file->flags & KEPT) < 0)
     cannot(file, strerror(errno));
 }
 

@@ -37,7 +37,7 @@ struct mr_file {
   int fd, flags, fd_flags;
   int same;      /* an earlier one of the same opening; -1: none */
   bool system;   /* /dev/null and the like */
-  bool at_end;   /* the program writes, and has come to the end */
+  bool at_end;   /* the program writes, and is at the end */
   bool streamed; /* by: */
   struct mr_stream stream;
   char path[PATH_MAX];

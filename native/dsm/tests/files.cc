@@ -7,7 +7,8 @@
  * way, which the nodes share out.  Each has INPUT open, and writes a line a step to out-PART here.
  * What they write follows from INPUT and STEPS alone, not from the number of nodes.
  *
- * WHAT is what no checkpoint can hold: append, both, locked, memory, nameless, pipe, twice, wide.
+ * WHAT is what no checkpoint can hold: append, both, locked, memory, nameless, pipe, twice, wide;
+ * or unwritten, which one can: a file that stays empty.
  */
 #include <maru/dsm.h>
 
@@ -183,6 +184,8 @@ void keep(const std::string &what, const char *input) {
   static char text[] = "text";
   if (what == "append")
     fd = open("out-more", O_WRONLY | O_CREAT | O_APPEND, 0666);
+  if (what == "unwritten")
+    fd = open("out-more", O_WRONLY | O_CREAT | O_TRUNC, 0666);
   if (what == "both")
     fd = open("out-more", O_RDWR | O_CREAT, 0666);
   if (what == "locked" && ((fd = open(input, O_RDONLY)) < 0 || flock(fd, LOCK_SH) < 0))
