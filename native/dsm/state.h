@@ -114,7 +114,7 @@ struct meeting {
   uint64_t time[2];
 };
 
-/* Who goes on in order faults next at `expected`; so many faults were in order. */
+/* A node that goes on in order faults next at `expected`; so many faults were in order. */
 struct order {
   uint32_t expected, count;
 };

@@ -84,7 +84,7 @@ import System.Posix.Types (ProcessID)
 -- may receive.
 data Mailbox a = Mailbox !(Address a) !(Queue a)
 
--- | 'Nothing': the mailbox is gone. Who has its address still does not keep what was in it.
+-- | 'Nothing': the mailbox is gone. An address that is still held does not keep what was in it.
 type Queue a = TVar (Maybe (TQueue (Arrived a)))
 
 -- | Where others send. O(1).

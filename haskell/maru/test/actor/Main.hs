@@ -288,7 +288,7 @@ refusals =
   testGroup
     "refuses"
     [ testCase "to wait where nobody could send, and tells who waits for the end of one that does" . calm $ do
-        -- In a program that does nothing else: who could throw to a thread may wake it.
+        -- In a program that does nothing else: another thread that could throw to this one may wake it.
         itself <- getExecutablePath
         child <- forkProcess (executeFile itself False ["alone"] Nothing)
         status <- getProcessStatus True False child

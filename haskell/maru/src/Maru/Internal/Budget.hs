@@ -39,8 +39,8 @@ insideWorker :: IO Bool
 insideWorker = (> 0) <$> readIORef sharers
 
 -- | Inside an item of another map: how many workers a map may have now that is left to choose, by the
--- cores that are idle. One of them has the core of this process, which waits for it. Who named a
--- number for the program is obeyed.
+-- cores that are idle. One of them has the core of this process, which waits for it. A number
+-- that the user named for the program is obeyed.
 coresInside :: IO (Maybe Int)
 coresInside = do
   nested <- insideWorker
