@@ -192,8 +192,10 @@ void keep(const std::string &what, const char *input) {
     fail(input);
   if (what == "memory" && (stream = fmemopen(text, sizeof text, "r")) == nullptr)
     fail("fmemopen");
+  /* Of its own: else another node might take the name away between the two calls. */
+  std::string own = "out-more-" + std::to_string(maru_dsm_node());
   if (what == "nameless" &&
-      ((fd = open("out-more", O_WRONLY | O_CREAT, 0666)) < 0 || unlink("out-more") < 0))
+      ((fd = open(own.c_str(), O_WRONLY | O_CREAT, 0666)) < 0 || unlink(own.c_str()) < 0))
     fail("out-more");
   if (what == "pipe" && pipe(fds) < 0)
     fail("pipe");
