@@ -143,6 +143,9 @@ struct mr_fetch_limits {
 /* "adaptive", "page", "range", "stamp". */
 const char *mr_fetch_name(enum mr_fetch fetch);
 
+/* Said of the object that a program uses as it must not. */
+#define MR_MISUSED "a lock, barrier or the like is misused by this node: object"
+
 struct mr_races;
 struct mr_shown;
 
@@ -176,6 +179,11 @@ struct mr_core_sink {
    * this node came right after it in the queue, and waited for its turn and perhaps for others
    * before that; all that lasted `ns`.  NULL: nobody wants to know, or there is no clock. */
   void (*locked)(void *context, uint32_t id, uint16_t giver, bool behind, uint64_t ns);
+  /* Gives a lock that this node holds beside the core (mr_core_locks_apart). */
+  void (*unlock)(void *context, uint32_t id);
+  /* Whether the computing thread waits beside the core, and another node's alone can end that: for
+   * what.  NULL: it never does. */
+  bool (*apart)(void *context, struct mr_wait *wait);
 };
 
 struct mr_core_config {
@@ -254,6 +262,12 @@ int mr_core_bring(struct mr_core *core, uint32_t page, uint32_t count, bool writ
 int mr_core_sync(struct mr_core *core, enum mr_op op, uint32_t id, int64_t argument);
 /* MR_COMPARE_SWAP, which mr_core_sync refuses. */
 int mr_core_swap(struct mr_core *core, uint32_t id, int64_t expected, int64_t value);
+
+/* From now on programs' locks are beside the core, on all nodes: with MR_CONDITION the core gives
+ * the lock by sink.unlock, and is done when the node has been signalled, without the lock. */
+void mr_core_locks_apart(struct mr_core *core);
+/* A wait of the computing thread beside the core is over. */
+void mr_core_went_on(struct mr_core *core);
 
 /* Looks whether every node waits so that none can ever go on (deadlock.c). If that is so,
  * sink.stuck is called, here or when the answers have come. Nothing is done while an earlier

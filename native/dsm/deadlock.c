@@ -6,6 +6,11 @@
  * received anything between its two answers. Then each has waited all the time between, at the end
  * of the first wave too. If as many were received as were sent, none was under way then. Looks
  * themselves are not counted: they move nobody.
+ *
+ * A node that waits beside the core (latch.h) goes on where another node's thread gives what it
+ * waits for.  It waits for the look only while somebody has that, and such a wait that is over
+ * counts as a message that was received.  Between the two waves no thread runs, so what somebody
+ * has in the second was not given in the first.
  */
 #include "state.h"
 
@@ -34,7 +39,9 @@ static struct seen see(const struct mr_core *core) {
   struct seen seen = {.sent = core->sent, .received = core->received};
   bool sleeps = pending->stage == LEAVES || pending->stage == SLEEPS;
   seen.wait.waits = pending->phase != IDLE;
-  if (pending->phase != IDLE && pending->phase != FETCHING) {
+  if (pending->phase == IDLE && core->config.sink->apart != NULL)
+    seen.wait.waits = core->config.sink->apart(core->config.context, &seen.wait);
+  else if (pending->phase != IDLE && pending->phase != FETCHING) {
     seen.wait.op = sleeps ? MR_CONDITION : pending->op;
     seen.wait.id = sleeps ? pending->condition : pending->id;
   }
@@ -92,10 +99,15 @@ static void end_wave(struct mr_core *core) {
   core->config.sink->stuck(core->config.context, look->waits);
 }
 
+void mr_core_went_on(struct mr_core *core) {
+  core->sent++;
+  core->received++;
+}
+
 int mr_core_look(struct mr_core *core) {
   if (core->stopped)
     return -ECANCELED;
-  if (core->look.awaited == 0 && core->pending.phase != IDLE)
+  if (core->look.awaited == 0 && see(core).wait.waits)
     begin_wave(core, false);
   return mr_unless_stopped(core);
 }

@@ -3,6 +3,7 @@
 
 #include "diff.h"
 #include "host.h"
+#include "latch.h"
 #include "ring.h"
 #include "shared.h"
 #include "shown.h"
@@ -30,10 +31,10 @@
 /* What another node needs to find this one's. */
 struct card {
   uint8_t token[TOKEN];
-  char host[MR_HOST_ID];                /* from its start to its end */
-  int32_t pid;                          /* in */
-  uint64_t processes, networks;         /* its namespaces; 0: not known */
-  int32_t segment, memory, twins, bell; /* descriptors; -1: none */
+  char host[MR_HOST_ID];                         /* from its start to its end */
+  int32_t pid;                                   /* in */
+  uint64_t processes, networks;                  /* its namespaces; 0: not known */
+  int32_t segment, memory, twins, bell, latches; /* descriptors; -1: none */
 };
 _Static_assert(sizeof(struct card) <= MR_NEAR_CARD, "it fits");
 
@@ -111,6 +112,7 @@ static void describe(struct mr_near *near, const struct mr_job *job) {
   card->bell = near->bell[1];
   card->memory = job->share != NULL ? job->share->memory : -1;
   card->twins = job->share != NULL ? job->share->twins : -1;
+  card->latches = job->share != NULL ? job->share->latches : -1;
   memcpy(card->token, near->own->token, TOKEN);
 }
 
@@ -471,12 +473,14 @@ int mr_near_copy(struct mr_near *near, uint16_t node, uint32_t page, void *bytes
                                                                                          : rc;
 }
 
-int mr_near_memory(const struct mr_near *near, uint16_t node, void **at) {
+int mr_near_map(const struct mr_near *near, uint16_t node, enum mr_share_part part, void **at) {
   const struct neighbour *n = &near->neighbours[node];
-  size_t size = (size_t)near->pages * MR_PAGE;
-  if (n->memory == NULL)
+  bool latches = part == MR_SHARED_LATCHES;
+  size_t size = latches ? MR_LATCHES_SIZE : (size_t)near->pages * MR_PAGE;
+  int32_t fd = latches ? n->card.latches : n->card.memory;
+  if (n->memory == NULL || fd < 0)
     return -ENOENT;
-  int rc = mr_their_memory(n->card.pid, n->card.memory, size, true, at);
+  int rc = mr_their_memory(n->card.pid, fd, size, true, at);
   if (rc == 0 && (rc = still_there(near, &n->card)) < 0)
     munmap(*at, size);
   return rc;

@@ -68,9 +68,9 @@ struct mr_shown *mr_near_shown(const struct mr_near *near);
 /* Copies a page that `node` shows.  -ENOENT: it shows none; -EAGAIN; -ESTALE: it is fenced. */
 int mr_near_copy(struct mr_near *near, uint16_t node, uint32_t page, void *bytes,
                  uint64_t *version);
-/* Maps that node's memory, to be read and written, for the caller to unmap.  -ENOENT: it is not
- * near, or shares none; as mr_their_memory. */
-int mr_near_memory(const struct mr_near *near, uint16_t node, void **at);
+/* Maps that of the node, to be read and written, for the caller to unmap.  -ENOENT: it is not near,
+ * or shares none; as mr_their_memory. */
+int mr_near_map(const struct mr_near *near, uint16_t node, enum mr_share_part part, void **at);
 /* The node is dead, or has left: its segment is fenced, and nothing is written there any more. */
 void mr_near_forget(struct mr_near *near, uint16_t node);
 

@@ -17,6 +17,7 @@
 #include "checkpoint.h"
 #include "core.h"
 #include "heat.h"
+#include "latch.h"
 #include "membership.h"
 #include "races.h"
 #include "save.h"
@@ -51,6 +52,7 @@
 static struct {
   pthread_mutex_t lock;
   struct mr_core *core;
+  struct mr_core_sink sink;
   struct mr_area *area;
   struct mr_transport *transport; /* NULL: the only node */
   struct mr_server *server;
@@ -83,6 +85,14 @@ static struct {
   bool captures;
   enum { ANEW, PARKED, WAITING } resumed;
   bool restoring; /* its core goes on from a checkpoint, its program does not yet; under the lock */
+  /* Locks of nodes that have one memory, by their ids, and how the program's thread waits for
+   * them; NULL: the protocol has them. */
+  struct mr_latch *latches;
+  int latches_fd;
+  struct maru_wait_policy awake, asleep;
+  int64_t spin_ns;
+  uint32_t awaited;             /* the latch that the program's thread waits for */
+  const struct mr_latch *first; /* as its first, there; NULL: it does not; under the lock */
 } node = {.lock = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP};
 
 /* ---- what the core does ---------------------------------------------------------- */
@@ -142,11 +152,39 @@ static void on_locked(void *context, uint32_t id, uint16_t giver, bool behind, u
   mr_heat_locked(node.heat, id, giver, behind, ns);
 }
 
+static _Noreturn void misuse(uint32_t lock, int error) {
+  mr_node_die(STATUS_INTERNAL, MR_MISUSED " (%u): %s", lock, strerror(error));
+}
+
+static void give_latch(uint32_t id) {
+  if (mr_latch_give(&node.latches[id], node.me) < 0)
+    misuse(id, EPERM);
+}
+
+static void on_unlock(void *context, uint32_t id) {
+  (void)context;
+  give_latch(id);
+}
+
+/* A latch that nobody holds is about to be taken. */
+static bool on_apart(void *context, struct mr_wait *wait) {
+  (void)context;
+  if (node.first == NULL || mr_latch_holder(node.first) == MR_LATCH_NOBODY)
+    return false;
+  *wait = (struct mr_wait){.op = MR_LOCK, .id = node.awaited, .waits = true};
+  return true;
+}
+
 /* Without a report nobody wants to know of locks: no clock is read for them. */
-static const struct mr_core_sink core_sink = {on_send, on_protect, on_done, on_failed,
-                                              on_now,  on_stuck,   on_copy, NULL};
-static const struct mr_core_sink reported_sink = {on_send, on_protect, on_done, on_failed,
-                                                  on_now,  on_stuck,   on_copy, on_locked};
+static const struct mr_core_sink core_sink = {.send = on_send,
+                                              .protect = on_protect,
+                                              .done = on_done,
+                                              .failed = on_failed,
+                                              .now = on_now,
+                                              .stuck = on_stuck,
+                                              .copy = on_copy,
+                                              .unlock = on_unlock,
+                                              .apart = on_apart};
 
 /* One write, whatever other threads do.  The job goes on: its result may be right all the same. */
 static void on_race(void *context, uint32_t page, uint32_t first, uint32_t last, uint16_t one,
@@ -329,8 +367,62 @@ int64_t mr_node_swap(uint32_t object, int64_t expected, int64_t value) {
   return mr_stack_call(swap, object, (uint64_t)expected, (uint64_t)value);
 }
 
+/* ---- locks in the one memory ------------------------------------------------------------- */
+
+/* As its first. */
+static int64_t wait_at_latch(uint64_t id, uint64_t two, uint64_t three) {
+  struct mr_latch *latch = &node.latches[id];
+  int64_t since = maru_now_ns();
+  (void)two;
+  (void)three;
+  pthread_mutex_lock(&node.lock);
+  node.awaited = (uint32_t)id;
+  node.first = latch;
+  node.requests++;
+  pthread_mutex_unlock(&node.lock);
+  mr_latch_take(latch, node.me, &node.asleep);
+  pthread_mutex_lock(&node.lock);
+  node.first = NULL;
+  mr_core_went_on(node.core);
+  pthread_mutex_unlock(&node.lock);
+  if (node.stand != NULL) {
+    count(&node.counts.waits[MR_STAND_LOCKS], 1);
+    count(&node.counts.waited_ns[MR_STAND_LOCKS], (uint64_t)(maru_now_ns() - since));
+  }
+  return 0;
+}
+
+static void lock_latch(uint32_t id) {
+  struct mr_latch *latch = &node.latches[id];
+  if (mr_latch_try(latch, node.me))
+    return;
+  if (mr_latch_holder(latch) == node.me)
+    misuse(id, EBUSY);
+  if (node.spin_ns > 0 &&
+      mr_latch_try_until(latch, node.me, &node.awake, maru_now_ns() + node.spin_ns))
+    return;
+  mr_stack_call(request, MR_LOCK, id, 0);
+  mr_stack_call(wait_at_latch, id, 0, 0);
+  mr_stack_call(request, MR_UNLOCK, id, 0);
+}
+
+static int64_t use_latch(enum mr_op op, uint32_t id) {
+  if (op == MR_TRY)
+    return mr_latch_try(&node.latches[id], node.me);
+  if (op == MR_LOCK)
+    lock_latch(id);
+  else
+    give_latch(id);
+  return 0;
+}
+
 int64_t mr_node_request(enum mr_op op, uint32_t object, int64_t argument) {
-  return mr_stack_call(request, op, object, (uint64_t)argument);
+  if (node.latches != NULL && object < MR_LOCKS + MARU_DSM_IDS)
+    return use_latch(op, object);
+  int64_t result = mr_stack_call(request, op, object, (uint64_t)argument);
+  if (node.latches != NULL && op == MR_CONDITION)
+    lock_latch((uint32_t)argument);
+  return result;
 }
 
 static int on_fault(void *context, uint32_t page, bool write) {
@@ -501,7 +593,7 @@ static void show(void) {
 static void look(void) {
   static uint64_t before;
   pthread_mutex_lock(&node.lock);
-  if (node.me == 0 && !node.done && node.requests == before)
+  if (node.me == 0 && (!node.done || node.first != NULL) && node.requests == before)
     mr_core_look(node.core);
   before = node.requests;
   show();
@@ -518,6 +610,7 @@ static void in_child(void) {
   if (node.transport != NULL)
     mr_transport_abandon(node.transport);
   node.transport = NULL;
+  node.latches = NULL;
 }
 
 static void mind_children(void) {
@@ -761,7 +854,9 @@ static void create_core(struct mr_core_config *config, const uint32_t *incarnati
   config->epoch = epoch();
   config->waits_clean = node.checkpoints != NULL;
   config->compares = node.heat != NULL;
-  config->sink = node.heat != NULL ? &reported_sink : &core_sink;
+  node.sink = core_sink;
+  node.sink.locked = node.heat != NULL ? on_locked : NULL;
+  config->sink = &node.sink;
   config->incarnations = incarnations;
   config->memory = mr_area_runtime(node.area);
   config->twins = node.twins;
@@ -774,42 +869,73 @@ static void create_core(struct mr_core_config *config, const uint32_t *incarnati
 
 /* ---- one memory for all ------------------------------------------------------------------ */
 
-/* Node 0's, which this node can use as it is; NULL: it cannot. */
-static void *map_first(void) {
-  void *at = NULL;
-  size_t size = (size_t)node.pages * MR_PAGE;
-  if (is_watched())
-    return NULL;
-  if (node.me != 0)
-    return mr_transport_memory(node.transport, 0, &at) == 0 ? at : NULL;
-  at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-            mr_area_descriptor(node.area), 0);
+/* Of node 0, which all others may use as they are. */
+static void *map_own(int fd, size_t size) {
+  void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
   return at != MAP_FAILED ? at : NULL;
 }
 
+static void *map_first(void) {
+  void *at = NULL;
+  if (node.me == 0)
+    return map_own(mr_area_descriptor(node.area), (size_t)node.pages * MR_PAGE);
+  return mr_transport_map(node.transport, 0, MR_SHARED_MEMORY, &at) == 0 ? at : NULL;
+}
+
+static struct mr_latch *map_latches(void) {
+  void *at = NULL;
+  if (node.me == 0)
+    return node.latches_fd >= 0 ? map_own(node.latches_fd, MR_LATCHES_SIZE) : NULL;
+  return mr_transport_map(node.transport, 0, MR_SHARED_LATCHES, &at) == 0 ? at : NULL;
+}
+
+/* Where there is a processor for each node, who has a lock runs. */
+static void use_latches(struct mr_latch *latches, uint64_t spin_us) {
+  maru_wait_policy_init(&node.awake, MARU_WAIT_SPIN);
+  maru_wait_policy_init(&node.asleep, spin_us > 0 ? MARU_WAIT_ADAPTIVE : MARU_WAIT_BLOCK);
+  node.spin_ns = (int64_t)spin_us * 1000;
+  mr_core_locks_apart(node.core);
+  node.latches = latches;
+}
+
+static void use_own_latches(void) {
+  void *at = mmap(NULL, MR_LATCHES_SIZE, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at != MAP_FAILED)
+    use_latches(at, 0);
+}
+
 /* What a node writes, all see: no page is fetched, and nobody has to know of accesses. */
-static void use_one_memory(void *memory) {
+static void use_one_memory(void *memory, struct mr_latch *latches, uint64_t spin_us) {
   int rc = mr_area_replace(node.area, memory);
   if (rc < 0)
     mr_node_die(STATUS_UNAVAILABLE, "cannot map node 0's memory: %s", strerror(-rc));
   node.lone = true;
+  madvise(latches, MR_LATCHES_SIZE, MADV_DONTFORK);
+  use_latches(latches, spin_us);
 }
 
 /* Other code has other ids and addresses.  All nodes use node 0's memory, or none does. */
-static void compare_nodes(void) {
+static void compare_nodes(uint64_t spin_us) {
   int64_t mine = (int64_t)(mr_file_sum("/proc/self/exe") >> 1);
-  void *memory = map_first();
+  bool watched = is_watched();
+  void *memory = watched ? NULL : map_first();
+  struct mr_latch *latches = watched ? NULL : map_latches();
   if (node.me == 0)
     mr_node_request(MR_FETCH_ADD, MR_PROGRAM, mine);
-  if (memory != NULL)
+  if (memory != NULL && latches != NULL)
     mr_node_request(MR_FETCH_ADD, MR_ONE_MEMORY, 1);
   mr_node_request(MR_BARRIER, MR_JOINED, node.nodes);
   if (mr_node_request(MR_FETCH_ADD, MR_PROGRAM, 0) != mine)
     mr_node_die(STATUS_DATA, "this node's program is not node 0's; all nodes run the same file");
-  if (mr_node_request(MR_FETCH_ADD, MR_ONE_MEMORY, 0) == node.nodes)
-    use_one_memory(memory);
-  else if (memory != NULL)
+  if (mr_node_request(MR_FETCH_ADD, MR_ONE_MEMORY, 0) == node.nodes) {
+    use_one_memory(memory, latches, spin_us);
+    return;
+  }
+  if (memory != NULL)
     munmap(memory, (size_t)node.pages * MR_PAGE);
+  if (latches != NULL)
+    munmap(latches, MR_LATCHES_SIZE);
 }
 
 static void prepare_reports(const struct mr_globals *globals) {
@@ -844,7 +970,11 @@ void mr_node_start(const struct mr_globals *globals, unsigned mib) {
     mr_see(MR_GLOBALS, globals->address, globals->size);
   prepare_reports(globals);
   struct mr_link *link = node.nodes > 1 ? mr_settings_link() : NULL;
-  const struct mr_share share = {node.pages, mr_area_descriptor(node.area), node.twins_fd};
+  node.latches_fd = node.nodes > 1 && node.me == 0 && !is_watched()
+                        ? mr_sealed_memfd("maru-dsm-latches", MR_LATCHES_SIZE)
+                        : -1;
+  const struct mr_share share = {node.pages, mr_area_descriptor(node.area), node.twins_fd,
+                                 node.latches_fd};
   if (node.nodes > 1)
     mr_membership_join(&node.job, epoch(), mr_settings_common(&config), &share, &node.transport,
                        incarnations);
@@ -861,7 +991,10 @@ void mr_node_start(const struct mr_globals *globals, unsigned mib) {
     start_server(spin_us);
     start_watch();
     if (!restores()) /* images name theirs */
-      compare_nodes();
+      compare_nodes(spin_us);
+  } else if (node.lone) {
+    mind_children();
+    use_own_latches();
   }
   if (node.me == 0 && !node.lone && node.slower[0] != 0)
     fprintf(stderr, "maru: %s\n", node.slower);
@@ -916,5 +1049,10 @@ void maru_dsm_exit(void) {
   node.area = NULL;
   munmap(node.twins, (size_t)node.pages * MR_PAGE);
   close(node.twins_fd);
+  if (node.latches != NULL)
+    munmap(node.latches, MR_LATCHES_SIZE);
+  node.latches = NULL;
+  if (node.latches_fd >= 0)
+    close(node.latches_fd);
   node.used = 0;
 }

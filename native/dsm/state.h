@@ -170,7 +170,8 @@ struct mr_core {
   uint64_t since_news, bytes_since_news; /* own intervals */
   struct round round;
   struct round heard;      /* scratch, of a message that is read */
-  uint64_t sent, received; /* messages, but those of looks */
+  uint64_t sent, received; /* messages, but those of looks; waits beside the core: both */
+  bool locks_apart;
   struct look look;
   struct meeting meeting;
   uint64_t *told, *lowest; /* scratch: its time and its floor */

@@ -1,7 +1,5 @@
 #include "state.h"
 
-#define MISUSED "a lock, barrier or the like is misused by this node: object"
-
 static bool releases(enum mr_op op) {
   return op == MR_UNLOCK || op == MR_BARRIER || op == MR_POST || op == MR_FLAG_SET ||
          op == MR_FETCH_ADD || op == MR_COMPARE_SWAP;
@@ -47,7 +45,7 @@ static void tell_of_lock(struct mr_core *core, uint16_t giver, bool behind, uint
 static bool lock_here(struct mr_core *core, enum mr_op op, uint32_t id) {
   bool held = core->locks[id].held;
   if ((op == MR_LOCK && held) || (op == MR_UNLOCK && !held)) {
-    mr_fail(core, op == MR_LOCK ? -EBUSY : -EPERM, MISUSED, id);
+    mr_fail(core, op == MR_LOCK ? -EBUSY : -EPERM, MR_MISUSED, id);
     return true;
   }
   if (op == MR_TRY && held) {
@@ -194,6 +192,8 @@ int mr_core_swap(struct mr_core *core, uint32_t id, int64_t expected, int64_t va
   return begin(core, MR_COMPARE_SWAP, id, value, expected);
 }
 
+void mr_core_locks_apart(struct mr_core *core) { core->locks_apart = true; }
+
 /* An operation is done.  A node that waits for a condition stands in its queue
  * before it gives the lock away, so that no signal is lost between. */
 static void next_stage(struct mr_core *core, int64_t result) {
@@ -201,8 +201,12 @@ static void next_stage(struct mr_core *core, int64_t result) {
   switch (pending->stage) {
   case STANDS:
     pending->stage = LEAVES;
-    sync_begin(core, MR_UNLOCK, pending->lock, 0);
-    return;
+    if (!core->locks_apart) {
+      sync_begin(core, MR_UNLOCK, pending->lock, 0);
+      return;
+    }
+    core->config.sink->unlock(core->config.context, pending->lock);
+    /* fall through */
   case LEAVES:
     pending->stage = SLEEPS;
     if (!pending->woken)
@@ -210,8 +214,11 @@ static void next_stage(struct mr_core *core, int64_t result) {
     /* fall through */
   case SLEEPS:
     pending->stage = RETURNS;
-    sync_begin(core, MR_LOCK, pending->lock, 0);
-    return;
+    if (!core->locks_apart) {
+      sync_begin(core, MR_LOCK, pending->lock, 0);
+      return;
+    }
+    /* fall through */
   case SINGLE:
   case RETURNS:
     mr_finish(core, result);
@@ -314,7 +321,7 @@ static void manage(struct mr_core *core, const struct mr_request *request, const
   if (rc == 0)
     keep_released(&decision);
   else if (request->from == core->config.me)
-    mr_fail(core, rc, MISUSED, id);
+    mr_fail(core, rc, MR_MISUSED, id);
   else
     mr_send_short(core, request->from, MR_REFUSED, id, rc, request->op);
 }
@@ -441,7 +448,7 @@ int mr_on_refused(struct mr_core *core, const struct mr_header *header, struct m
       header->subject >= core->config.objects ||
       header->subject % core->config.nodes != header->from)
     return -EBADMSG;
-  return mr_fail(core, (int)header->value, MISUSED, header->subject);
+  return mr_fail(core, (int)header->value, MR_MISUSED, header->subject);
 }
 
 int mr_on_holds(struct mr_core *core, const struct mr_header *header, struct mr_reader *reader) {

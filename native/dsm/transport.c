@@ -623,8 +623,9 @@ int mr_transport_copy(struct mr_transport *transport, uint16_t node, uint32_t pa
                                  : -ENOENT;
 }
 
-int mr_transport_memory(const struct mr_transport *transport, uint16_t node, void **at) {
-  return transport->near != NULL ? mr_near_memory(transport->near, node, at) : -ENOENT;
+int mr_transport_map(const struct mr_transport *transport, uint16_t node, enum mr_share_part part,
+                     void **at) {
+  return transport->near != NULL ? mr_near_map(transport->near, node, part, at) : -ENOENT;
 }
 
 int64_t mr_transport_patience(const struct mr_transport *transport) {

@@ -28,11 +28,13 @@
 #define MR_LOST_MS 3000
 #define MR_TRANSPORT_NAME 64
 
-/* Memory that nodes of the same host may copy pages from: two memfds of so many pages each. */
+/* Memory that nodes of the same host may copy pages from: two memfds of so many pages each.  And
+ * one of MARU_DSM_IDS latches; -1: none. */
 struct mr_share {
   uint32_t pages;
-  int memory, twins;
+  int memory, twins, latches;
 };
+enum mr_share_part { MR_SHARED_MEMORY, MR_SHARED_LATCHES };
 
 struct mr_job {
   uint16_t nodes, me;
@@ -81,8 +83,9 @@ struct mr_shown *mr_transport_shown(const struct mr_transport *transport);
 int mr_transport_copy(struct mr_transport *transport, uint16_t node, uint32_t page, void *bytes,
                       uint64_t *version);
 
-/* As mr_near_memory; -ENOENT: nobody is near. */
-int mr_transport_memory(const struct mr_transport *transport, uint16_t node, void **at);
+/* As mr_near_map; -ENOENT: nobody is near. */
+int mr_transport_map(const struct mr_transport *transport, uint16_t node, enum mr_share_part part,
+                     void **at);
 
 /* Sends, or keeps a copy to send.  To a peer that is down: nothing.  -ENOMEM;
  * -EMSGSIZE: more than 1 GiB. */

@@ -138,8 +138,8 @@ static uint64_t on_now(void *context) {
   return (uint64_t)m.now;
 }
 
-static const struct mr_core_sink sink = {on_send, on_protect, on_done, on_failed,
-                                         on_now,  NULL,       NULL,    NULL};
+static const struct mr_core_sink sink = {
+    .send = on_send, .protect = on_protect, .done = on_done, .failed = on_failed, .now = on_now};
 
 static double work_in(const struct mr_core_counters *c) {
   return (double)c->parts * PART_NS + (double)c->searched * SEARCHED_NS +

@@ -13,6 +13,20 @@
 
 static struct world world;
 
+/* Tries, waits for a signal with that lock, or gives one. */
+static void write_more(struct program *program, uint32_t lock) {
+  uint32_t what = world_random(&world, 8), tried = LOCKS;
+  if (what == 0) {
+    emit(program, sync_of(MR_CONDITION, 5, lock));
+  } else if (what < 4) {
+    emit(program, sync_of(what == 1 ? MR_BROADCAST : MR_SIGNAL, 5, 0));
+  } else if (what == 4) {
+    emit(program, (struct instruction){.code = SYNC, .op = MR_TRY, .id = tried, .reg = 1});
+    emit(program, jump_zero(1, program->length + 2));
+    emit(program, unlock_of(tried));
+  }
+}
+
 /* Two locks at a time, in any order: now and then in a circle. */
 static void write_program(uint16_t node) {
   struct program *program = &world.nodes[node].program;
@@ -24,6 +38,8 @@ static void write_program(uint16_t node) {
       emit(program, lock_of(other));
       emit(program, unlock_of(other));
     }
+    if (world.shape.latches)
+      write_more(program, one);
     emit(program, unlock_of(one));
   }
   emit(program, sync_of(MR_BARRIER, 7, world.shape.nodes));
@@ -32,7 +48,7 @@ static void write_program(uint16_t node) {
 /* As a job ends: a node that is through waits for all. */
 static bool all_wait(void) {
   for (uint16_t i = 0; i < world.shape.nodes; i++)
-    if (!world.nodes[i].waits)
+    if (!world_waits(&world.nodes[i]))
       return false;
   return true;
 }
@@ -44,7 +60,8 @@ static bool one(uint64_t seed) {
                         .home_run = 1,
                         .objects = 8,
                         .stale = true,
-                        .looks = seed % 8 < 4};
+                        .looks = seed % 8 < 4,
+                        .latches = seed % 16 < 8};
   world_create(&world, &shape, seed);
   for (uint16_t i = 0; i < shape.nodes; i++)
     write_program(i);
@@ -144,6 +161,42 @@ static void between(void) {
   world_destroy(&world);
 }
 
+/* Node 1 says so in answer to a look, which it has received. */
+static int answer(int64_t look) {
+  struct channel *channel = &world.channels[0][1];
+  for (struct message *m = channel->head, *next; m != NULL; m = next) {
+    next = m->next;
+    free(m);
+  }
+  *channel = (struct channel){.tail = &channel->head, .weight = channel->weight};
+  return say(look, 0, 0);
+}
+
+/* Node 0 waits for a latch, in two answers of a look for the same; but it went on between.  Then
+ * for one that is free: it is about to go on. */
+static void at_latches(void) {
+  struct shape shape = {.nodes = 2, .pages = 1, .home_run = 1, .objects = 8, .latches = true};
+  world_create(&world, &shape, 1);
+  world.nodes[0].at_latch = FIRST;
+  world.nodes[0].latch = 3;
+  world.nodes[1].waits = true;
+  CHECK(mr_latch_try(&world.latches[3], 1));
+  CHECK_EQUAL(mr_core_look(world.nodes[0].core), 0);
+  mr_core_went_on(world.nodes[0].core);
+  CHECK_EQUAL(answer(1), 0);
+  CHECK_EQUAL(answer(2), 0);
+  CHECK(!world.stuck);
+  CHECK_EQUAL(mr_latch_give(&world.latches[3], 1), 0);
+  CHECK_EQUAL(mr_core_look(world.nodes[0].core), 0);
+  CHECK_EQUAL(answer(3), -EBADMSG); /* nobody asked */
+  CHECK(mr_latch_try(&world.latches[3], 1));
+  CHECK_EQUAL(mr_core_look(world.nodes[0].core), 0);
+  CHECK_EQUAL(answer(3), 0);
+  CHECK_EQUAL(answer(4), 0);
+  CHECK(world.stuck && world.waits[0].op == MR_LOCK && world.waits[0].id == 3);
+  world_destroy(&world);
+}
+
 int main(void) {
   uint64_t seed = setting("MARU_DSM_SEED", 1), stuck = 0;
   uint64_t schedules = setting("MARU_DSM_SCHEDULES", SCHEDULES * setting("MARU_TEST_SCALE", 1));
@@ -151,6 +204,7 @@ int main(void) {
   apart();
   strangers();
   between();
+  at_latches();
   for (uint64_t i = 0; i < schedules; i++)
     stuck += one(seed + i);
   printf("%llu schedules from seed %llu, %llu stuck\n", (unsigned long long)schedules,

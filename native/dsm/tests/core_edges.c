@@ -525,8 +525,8 @@ static void look_for_it(void *context, uint16_t to, const void *message, size_t 
 }
 
 static void late_store(void) {
-  static const struct mr_core_sink sink = {look_for_it, store_late, no_result, no_failure,
-                                           NULL,        NULL,       NULL,      NULL};
+  static const struct mr_core_sink sink = {
+      .send = look_for_it, .protect = store_late, .done = no_result, .failed = no_failure};
   static alignas(64) uint8_t memory[2 * MR_PAGE], twins[2 * MR_PAGE];
   static uint32_t incarnations[2];
   struct late late = {.page = memory + MR_PAGE};
@@ -578,8 +578,11 @@ static void ignore_rights(void *context, uint32_t page, uint32_t count, enum mr_
 
 /* News of version 2 of page 1: what shows an older one has to be asked. */
 static void old_copy(uint64_t version, uint32_t asked) {
-  static const struct mr_core_sink sink = {count_fetch, ignore_rights, ignore_result, no_failure,
-                                           NULL,        NULL,          copy_old,      NULL};
+  static const struct mr_core_sink sink = {.send = count_fetch,
+                                           .protect = ignore_rights,
+                                           .done = ignore_result,
+                                           .failed = no_failure,
+                                           .copy = copy_old};
   static alignas(64) uint8_t memory[2 * MR_PAGE], twins[2 * MR_PAGE];
   static uint32_t incarnations[2];
   struct old_home home = {.version = version};
@@ -623,8 +626,8 @@ static void arrive(struct mr_core *core, uint64_t acquired, uint64_t round) {
 
 /* One word of bits is not enough for them. */
 static void many_nodes(void) {
-  static const struct mr_core_sink sink = {count_send, no_protect, no_result, no_failure,
-                                           NULL,       NULL,       NULL,      NULL};
+  static const struct mr_core_sink sink = {
+      .send = count_send, .protect = no_protect, .done = no_result, .failed = no_failure};
   static alignas(64) uint8_t memory[MR_PAGE], twins[MR_PAGE];
   static uint32_t incarnations[MANY];
   uint32_t sent = 0;

@@ -188,7 +188,7 @@ static int64_t resident(void) {
 
 /* Pages that nobody uses cost address space alone. */
 static void large_reserve(void) {
-  static const struct mr_core_sink sink = {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL};
+  static const struct mr_core_sink sink = {.send = NULL};
   static uint32_t incarnations[2];
   struct mr_core *core;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

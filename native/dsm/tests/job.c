@@ -10,10 +10,13 @@
  *     press      the same without end
  *     churn      locks, trials, swaps, pages and barriers without end
  *     stuck      node 0 ends while the others wait for its lock
+ *     cross      two nodes take two locks, each the other's first
+ *     hog        node 0 takes a lock again and again until each other node has had it often
  *     die        as hang, but node 1 kills itself
  *     crash      as hang, but node 1 writes where nothing is, after a 42 into shared memory
  *     fail       node 1 ends with status 3, the others hang
  *     misuse     unlocks what it does not hold
+ *     again      takes what it has
  *     left       returns from main without leaving the job
  *     child      unlocks in a child process
  *     say        long and unfinished lines
@@ -166,6 +169,35 @@ static void keep(void) {
     maru_dsm_lock(3);
 }
 
+static void again(void) {
+  maru_dsm_lock(3);
+  maru_dsm_lock(3);
+}
+
+static void cross(void) {
+  uint32_t me = maru_dsm_node();
+  maru_dsm_lock(8 + me);
+  maru_dsm_barrier(0);
+  maru_dsm_lock(9 - me);
+}
+
+/* It never waits for the lock, and gives it for a moment. */
+static void hog(void) {
+  uint32_t *had = maru_dsm_alloc(sizeof *had), all = TURNS * (maru_dsm_nodes() - 1), seen = 0;
+  CHECK(had != NULL);
+  for (int turn = 0; maru_dsm_node() != 0 && turn < TURNS; turn++) {
+    maru_dsm_lock(6);
+    ++*had;
+    maru_dsm_unlock(6);
+  }
+  while (maru_dsm_node() == 0 && seen < all) {
+    maru_dsm_lock(6);
+    seen = *had;
+    maru_dsm_unlock(6);
+  }
+  printf("had\n");
+}
+
 /* While a child holds connections, nobody sees its parent's death. */
 static void child(void *unused) {
   struct sockaddr_storage peer;
@@ -316,6 +348,12 @@ int main(int count, char **arguments) {
     stream(strcmp(mode, "press") == 0);
   else if (strcmp(mode, "stuck") == 0)
     keep();
+  else if (strcmp(mode, "again") == 0)
+    again();
+  else if (strcmp(mode, "cross") == 0)
+    cross();
+  else if (strcmp(mode, "hog") == 0)
+    hog();
   else if (strcmp(mode, "left") == 0)
     return 0;
   else if (strcmp(mode, "stripe") == 0)

@@ -47,7 +47,7 @@ struct truth {
 
 static struct truth *truth;
 static words *memory, *twins;
-static struct mr_share share = {.pages = PAGES};
+static struct mr_share share = {.pages = PAGES, .latches = -1};
 static uint16_t nodes;
 static struct sockaddr_storage addresses[NODES];
 static int listeners[NODES];
@@ -300,7 +300,7 @@ static void read_until_end(void *argument) {
   for (uint32_t p = 0; p < PAGES; p++)
     CHECK(mr_transport_copy(t, 0, p, bytes, &version) < 0);
   void *at;
-  CHECK(mr_transport_memory(t, 0, &at) < 0);
+  CHECK(mr_transport_map(t, 0, MR_SHARED_MEMORY, &at) < 0);
   atomic_fetch_add(&truth->answered, said);
   mr_transport_close(t);
 }
@@ -334,9 +334,10 @@ static void speak_first(void *unused) {
 /* What is written in node 0's memory is there. */
 static void write_theirs(const struct mr_transport *t) {
   void *at;
-  CHECK_EQUAL(mr_transport_memory(t, 0, &at), 0);
+  CHECK_EQUAL(mr_transport_map(t, 0, MR_SHARED_MEMORY, &at), 0);
   atomic_store(&((words *)at)[PAGES - 1][0], 7);
   CHECK_EQUAL(atomic_exchange(&memory[PAGES - 1][0], 0), 7);
+  CHECK_EQUAL(mr_transport_map(t, 0, MR_SHARED_LATCHES, &at), -ENOENT); /* it has none */
 }
 
 static void speak_second(void *unused) {

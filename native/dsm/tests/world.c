@@ -98,7 +98,7 @@ static void on_failed(void *context, int error, const char *why) {
 static void on_stuck(void *context, const struct mr_wait *waits) {
   struct world *world = ((struct node *)context)->world;
   for (uint16_t i = 0; i < world->shape.nodes; i++) {
-    CHECK(world->nodes[i].waits && waits[i].waits);
+    CHECK(world_waits(&world->nodes[i]) && waits[i].waits);
     for (uint16_t j = 0; j < world->shape.nodes; j++)
       CHECK(world->channels[i][j].head == NULL);
   }
@@ -128,8 +128,16 @@ static void on_locked(void *context, uint32_t id, uint16_t giver, bool behind, u
   node->behind = behind;
 }
 
-static const struct mr_core_sink sink = {on_send, on_protect, on_done, on_failed,
-                                         on_now,  on_stuck,   on_copy, on_locked};
+static const struct mr_core_sink sink = {.send = on_send,
+                                         .protect = on_protect,
+                                         .done = on_done,
+                                         .failed = on_failed,
+                                         .now = on_now,
+                                         .stuck = on_stuck,
+                                         .copy = on_copy,
+                                         .locked = on_locked,
+                                         .unlock = latched_unlock,
+                                         .apart = latched_apart};
 
 /* ---- life -------------------------------------------------------------------- */
 
@@ -187,6 +195,8 @@ static void create_node(struct world *world, uint16_t number) {
                                   .sink = &sink,
                                   .context = node};
   CHECK_EQUAL(mr_core_create(&node->core, &config), 0);
+  if (world->shape.latches)
+    mr_core_locks_apart(node->core);
 }
 
 void world_create(struct world *world, const struct shape *shape, uint64_t seed) {
@@ -199,6 +209,10 @@ void world_create(struct world *world, const struct shape *shape, uint64_t seed)
   world->epoch = 7;
   world->trace = getenv("MARU_DSM_TRACE") != NULL;
   world->reference = pages_of(shape);
+  if (shape->latches)
+    CHECK((world->latches = aligned_alloc(64, shape->objects * sizeof *world->latches)) != NULL);
+  for (uint32_t i = 0; shape->latches && i < shape->objects; i++)
+    world->latches[i] = (struct mr_latch){0};
   for (uint16_t i = 0; i < shape->nodes; i++)
     create_node(world, i);
   for (uint16_t i = 0; i < shape->nodes; i++) {
@@ -238,6 +252,7 @@ void world_destroy(struct world *world) {
       drop(&world->channels[i][j]);
   }
   free(world->reference);
+  free(world->latches);
 }
 
 void world_lose(struct world *world, uint16_t number) {
@@ -314,7 +329,15 @@ static bool touch(struct node *node, const struct instruction *i) {
   return true;
 }
 
+static bool locks(enum mr_op op) {
+  return op == MR_LOCK || op == MR_UNLOCK || op == MR_TRY || op == MR_CONDITION;
+}
+
 static void synchronise(struct node *node, const struct instruction *i) {
+  if (node->world->shape.latches && locks((enum mr_op)i->op)) {
+    latched_begin(node, i);
+    return;
+  }
   node->waits = true;
   node->result = &node->registers[i->reg];
   begun(node, i->op == MR_COMPARE_SWAP
@@ -338,7 +361,7 @@ static bool parks(struct node *node) {
 }
 
 static void run_instruction(struct node *node) {
-  if (parks(node))
+  if (parks(node) || latched_step(node))
     return;
   const struct instruction *i = &node->program.code[node->next];
   if (node->next == node->program.length || i->code == END) {
@@ -420,7 +443,8 @@ static void deliver(struct world *world, struct channel *channel) {
 }
 
 static bool runnable(const struct node *node) {
-  return !node->waits && !node->gone && !node->parked && (!node->ended || node->world->parking);
+  return !world_waits(node) && !node->gone && !node->parked &&
+         (!node->ended || node->world->parking);
 }
 
 bool world_step(struct world *world) {

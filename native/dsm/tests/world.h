@@ -11,6 +11,7 @@
 
 #include "../core.h"
 #include "../diff.h"
+#include "../latch.h"
 #include "../shown.h"
 
 #include <stdbool.h>
@@ -93,6 +94,7 @@ struct shape {
   bool races;      /* the cores look for them; one that is found fails the test */
   uint32_t copies; /* one page in so many is not copied from its home's memory; 0: none is */
   bool looks;      /* node 0 looks now and then whether anybody can go on */
+  bool latches;    /* locks are latches, as of nodes that have one memory: READ has no order then */
   bool stumble;    /* a failing core ends the run instead of the test */
   bool survives;   /* world_cut may be called; the last object is its own */
 };
@@ -121,9 +123,12 @@ struct node {
   bool gone;           /* world_lose: it has no core any more */
   bool fenced, parked; /* on the way to a cut: what it wrote is home; it goes no further */
   int64_t registers[REGISTERS];
-  int64_t *result; /* where the request's result goes; NULL */
-  uint16_t giver;  /* of the lock that it took last */
-  bool behind;     /* it came right after that node in the queue */
+  int64_t *result;                             /* where the request's result goes; NULL */
+  uint16_t giver;                              /* of the lock that it took last */
+  bool behind;                                 /* it came right after that node in the queue */
+  enum { APART, QUEUED, FIRST, HAS } at_latch; /* with `latches`: on the way to a lock */
+  uint32_t latch;                              /* that one */
+  bool retakes;                                /* after a condition */
 };
 
 struct channel {
@@ -146,6 +151,7 @@ struct world {
   uint64_t copied[WORLD_NODES][WORLD_NODES]; /* bytes of pages, from and to */
   uint32_t weights[WORLD_NODES];
   uint8_t *reference;
+  struct mr_latch *latches; /* NULL: none; one for each object */
 };
 
 /* Nodes with empty programs. */
@@ -155,6 +161,19 @@ void world_destroy(struct world *world);
 /* One step of the schedule; false: nobody can go on.  Fails the test where a read
  * differs from the reference, or a core stops. */
 bool world_step(struct world *world);
+
+/* Its computing thread waits for another node. */
+bool world_waits(const struct node *node);
+
+/* ---- latches, for world.c (latched.c) ---- */
+
+/* The instruction's operation on a lock or condition. */
+void latched_begin(struct node *node, const struct instruction *i);
+/* Whether the node is on the way to a lock: then it goes on there. */
+bool latched_step(struct node *node);
+/* The sink's. */
+void latched_unlock(void *context, uint32_t id);
+bool latched_apart(void *context, struct mr_wait *wait);
 
 /* Steps until nobody can go on; fails the test unless every program has ended. */
 void world_run(struct world *world);
