@@ -43,7 +43,7 @@ void mr_core_traffic(const struct mr_core *core, uint64_t *sent, uint64_t *recei
 
 /* ---- saving ------------------------------------------------------------------------ */
 
-/* Zeros count: globals, where they are shared, begin with something else (node.c). */
+/* Zeros count: globals, where they are shared, begin with something else (node_start.c). */
 static bool is_written(const struct mr_core *core, uint32_t page) {
   return at_home(core, page) &&
          (core->pages[page].version != 0 || access_of(core, page) == MR_READ_WRITE);

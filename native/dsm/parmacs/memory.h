@@ -15,7 +15,7 @@
 
 #include <stdbool.h>
 
-/* Behind the largest shared memory (node.c). */
+/* Behind the largest shared memory (node_start.c). */
 #define MR_ARENA ((uint8_t *)UINT64_C(0x320000000000))
 #define MR_ARENA_SIZE ((size_t)64 << 30)
 

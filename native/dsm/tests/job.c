@@ -308,7 +308,7 @@ static void race(void) {
   }
 }
 
-/* Any place in the range that the job needs (node.c). */
+/* Any place in the range that the job needs (node_start.c). */
 static void take(void) {
   CHECK(mmap((void *)UINT64_C(0x300000100000), 4096, PROT_READ,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED);
