@@ -19,14 +19,11 @@
 #ifndef MARU_DSM_LATCH_H
 #define MARU_DSM_LATCH_H
 
-#include <maru/dsm.h>
 #include <maru/wait.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #define MR_LATCH_NOBODY UINT16_MAX
-/* One for each lock of a program. */
-#define MR_LATCHES_SIZE (MARU_DSM_IDS * sizeof(struct mr_latch))
 
 /* All zero: nobody holds it.  A line of its own: programs take neighbours' locks at once. */
 struct mr_latch {

@@ -1,9 +1,9 @@
 #define _GNU_SOURCE
 #include "near.h"
 
+#include "commons.h"
 #include "diff.h"
 #include "host.h"
-#include "latch.h"
 #include "ring.h"
 #include "shared.h"
 #include "shown.h"
@@ -34,7 +34,7 @@ struct card {
   char host[MR_HOST_ID];                         /* from its start to its end */
   int32_t pid;                                   /* in */
   uint64_t processes, networks;                  /* its namespaces; 0: not known */
-  int32_t segment, memory, twins, bell, latches; /* descriptors; -1: none */
+  int32_t segment, memory, twins, bell, commons; /* descriptors; -1: none */
 };
 _Static_assert(sizeof(struct card) <= MR_NEAR_CARD, "it fits");
 
@@ -112,7 +112,7 @@ static void describe(struct mr_near *near, const struct mr_job *job) {
   card->bell = near->bell[1];
   card->memory = job->share != NULL ? job->share->memory : -1;
   card->twins = job->share != NULL ? job->share->twins : -1;
-  card->latches = job->share != NULL ? job->share->latches : -1;
+  card->commons = job->share != NULL ? job->share->commons : -1;
   memcpy(card->token, near->own->token, TOKEN);
 }
 
@@ -475,9 +475,9 @@ int mr_near_copy(struct mr_near *near, uint16_t node, uint32_t page, void *bytes
 
 int mr_near_map(const struct mr_near *near, uint16_t node, enum mr_share_part part, void **at) {
   const struct neighbour *n = &near->neighbours[node];
-  bool latches = part == MR_SHARED_LATCHES;
-  size_t size = latches ? MR_LATCHES_SIZE : (size_t)near->pages * MR_PAGE;
-  int32_t fd = latches ? n->card.latches : n->card.memory;
+  bool commons = part == MR_SHARED_COMMONS;
+  size_t size = commons ? sizeof(struct mr_commons) : (size_t)near->pages * MR_PAGE;
+  int32_t fd = commons ? n->card.commons : n->card.memory;
   if (n->memory == NULL || fd < 0)
     return -ENOENT;
   int rc = mr_their_memory(n->card.pid, fd, size, true, at);

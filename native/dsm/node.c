@@ -174,37 +174,33 @@ static int64_t swap(uint64_t object, uint64_t expected, uint64_t value) {
   return before;
 }
 
-int64_t mr_node_swap(uint32_t object, int64_t expected, int64_t value) {
-  return mr_stack_call(swap, object, (uint64_t)expected, (uint64_t)value);
-}
+/* ---- objects in the one memory ----------------------------------------------------------- */
 
-/* ---- locks in the one memory ------------------------------------------------------------- */
-
-/* As its first. */
-static int64_t wait_at_latch(uint64_t id, uint64_t two, uint64_t three) {
-  struct mr_latch *latch = &mr_self.latches[id];
-  int64_t since = maru_now_ns();
-  (void)two;
-  (void)three;
+static int64_t begin_apart(enum mr_op op, uint32_t object, const MARU_ATOMIC(uint32_t) * word,
+                           uint32_t turn) {
   pthread_mutex_lock(&mr_self.lock);
-  mr_self.awaited = (uint32_t)id;
-  mr_self.first = latch;
+  mr_self.apart.op = op;
+  mr_self.apart.object = object;
+  mr_self.apart.turn = turn;
+  mr_self.apart.word = word;
   mr_self.requests++;
   pthread_mutex_unlock(&mr_self.lock);
-  mr_latch_take(latch, mr_self.me, &mr_self.asleep);
+  return maru_now_ns();
+}
+
+static void end_apart(enum mr_stand_wait what, int64_t since) {
   pthread_mutex_lock(&mr_self.lock);
-  mr_self.first = NULL;
+  mr_self.apart.word = NULL;
   mr_core_went_on(mr_self.core);
   pthread_mutex_unlock(&mr_self.lock);
-  if (mr_self.stand != NULL) {
-    count(&mr_self.counts.waits[MR_STAND_LOCKS], 1);
-    count(&mr_self.counts.waited_ns[MR_STAND_LOCKS], (uint64_t)(maru_now_ns() - since));
-  }
-  return 0;
+  if (mr_self.stand == NULL)
+    return;
+  count(&mr_self.counts.waits[what], 1);
+  count(&mr_self.counts.waited_ns[what], (uint64_t)(maru_now_ns() - since));
 }
 
 static void lock_latch(uint32_t id) {
-  struct mr_latch *latch = &mr_self.latches[id];
+  struct mr_latch *latch = &mr_self.commons->locks[id];
   if (mr_latch_try(latch, mr_self.me))
     return;
   if (mr_latch_holder(latch) == mr_self.me)
@@ -213,25 +209,68 @@ static void lock_latch(uint32_t id) {
       mr_latch_try_until(latch, mr_self.me, &mr_self.awake, maru_now_ns() + mr_self.spin_ns))
     return;
   mr_stack_call(request, MR_LOCK, id, 0);
-  mr_stack_call(wait_at_latch, id, 0, 0);
+  int64_t since = begin_apart(MR_LOCK, id, &latch->holder, 0);
+  mr_latch_take(latch, mr_self.me, &mr_self.asleep);
+  end_apart(MR_STAND_LOCKS, since);
   mr_stack_call(request, MR_UNLOCK, id, 0);
 }
 
-static int64_t use_latch(enum mr_op op, uint32_t id) {
-  if (op == MR_TRY)
-    return mr_latch_try(&mr_self.latches[id], mr_self.me);
-  if (op == MR_LOCK)
-    lock_latch(id);
-  else
-    mr_self_give_latch(id);
+static int64_t meet(uint32_t object, int64_t parties) {
+  struct mr_gathering *barrier = &mr_self.commons->barriers[object - MR_BARRIERS];
+  uint32_t turn;
+  int rc = parties >= 1 && parties <= mr_self.nodes
+               ? mr_gathering_come(barrier, (uint32_t)parties, &turn)
+               : -EINVAL;
+  if (rc < 0)
+    mr_self_misuse(object, -rc);
+  if (rc > 0)
+    return 1;
+  int64_t since = begin_apart(MR_BARRIER, object, &barrier->turn, turn);
+  /* For ever: the death of who is to come ends this node, too. */
+  while (maru_wait_while(&barrier->turn, turn, ~MARU_WAIT_ARMED, &mr_self.asleep,
+                         MARU_WAIT_FOREVER) != 0)
+    ;
+  end_apart(MR_STAND_BARRIERS, since);
   return 0;
 }
 
+/* Sequentially consistent: a program may order what it does by counters alone. */
+static int64_t add(uint32_t object, int64_t delta) {
+  return atomic_fetch_add_explicit(&mr_self.commons->counters[object - MR_COUNTERS].value, delta,
+                                   memory_order_seq_cst);
+}
+
+static int64_t swap_common(uint32_t object, int64_t expected, int64_t value) {
+  atomic_compare_exchange_strong_explicit(&mr_self.commons->counters[object - MR_COUNTERS].value,
+                                          &expected, value, memory_order_seq_cst,
+                                          memory_order_seq_cst);
+  return expected;
+}
+
+static int64_t use_common(enum mr_op op, uint32_t object, int64_t argument) {
+  if (op == MR_BARRIER)
+    return meet(object, argument);
+  if (op == MR_FETCH_ADD)
+    return add(object, argument);
+  if (op == MR_TRY)
+    return mr_latch_try(&mr_self.commons->locks[object], mr_self.me);
+  if (op == MR_LOCK)
+    lock_latch(object);
+  else
+    mr_self_give_latch(object);
+  return 0;
+}
+
+int64_t mr_node_swap(uint32_t object, int64_t expected, int64_t value) {
+  return mr_self.commons != NULL ? swap_common(object, expected, value)
+                                 : mr_stack_call(swap, object, (uint64_t)expected, (uint64_t)value);
+}
+
 int64_t mr_node_request(enum mr_op op, uint32_t object, int64_t argument) {
-  if (mr_self.latches != NULL && object < MR_LOCKS + MARU_DSM_IDS)
-    return use_latch(op, object);
+  if (mr_self.commons != NULL && object < MR_COUNTERS + MARU_DSM_IDS)
+    return use_common(op, object, argument);
   int64_t result = mr_stack_call(request, op, object, (uint64_t)argument);
-  if (mr_self.latches != NULL && op == MR_CONDITION)
+  if (mr_self.commons != NULL && op == MR_CONDITION)
     lock_latch((uint32_t)argument);
   return result;
 }

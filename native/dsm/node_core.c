@@ -69,12 +69,12 @@ static void on_locked(void *context, uint32_t id, uint16_t giver, bool behind, u
   mr_heat_locked(mr_self.heat, id, giver, behind, ns);
 }
 
-_Noreturn void mr_self_misuse(uint32_t lock, int error) {
-  mr_node_die(STATUS_INTERNAL, MR_MISUSED " (%u): %s", lock, strerror(error));
+_Noreturn void mr_self_misuse(uint32_t object, int error) {
+  mr_node_die(STATUS_INTERNAL, MR_MISUSED " (%u): %s", object, strerror(error));
 }
 
 void mr_self_give_latch(uint32_t id) {
-  if (mr_latch_give(&mr_self.latches[id], mr_self.me) < 0)
+  if (mr_latch_give(&mr_self.commons->locks[id], mr_self.me) < 0)
     mr_self_misuse(id, EPERM);
 }
 
@@ -83,12 +83,17 @@ static void on_unlock(void *context, uint32_t id) {
   mr_self_give_latch(id);
 }
 
-/* A latch that nobody holds is about to be taken. */
+/* What nobody holds, or where all have come, is about to be left. */
 static bool on_apart(void *context, struct mr_wait *wait) {
   (void)context;
-  if (mr_self.first == NULL || mr_latch_holder(mr_self.first) == MR_LATCH_NOBODY)
+  if (mr_self.apart.word == NULL)
     return false;
-  *wait = (struct mr_wait){.op = MR_LOCK, .id = mr_self.awaited, .waits = true};
+  /* Relaxed: a look. */
+  uint32_t value =
+      atomic_load_explicit(mr_self.apart.word, memory_order_relaxed) & ~MARU_WAIT_ARMED;
+  if (mr_self.apart.op == MR_LOCK ? value == 0 : value != mr_self.apart.turn)
+    return false;
+  *wait = (struct mr_wait){.op = mr_self.apart.op, .id = mr_self.apart.object, .waits = true};
   return true;
 }
 

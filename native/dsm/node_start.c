@@ -87,7 +87,8 @@ static void show(void) {
 static void look(void) {
   static uint64_t before;
   pthread_mutex_lock(&mr_self.lock);
-  if (mr_self.me == 0 && (!mr_self.done || mr_self.first != NULL) && mr_self.requests == before)
+  if (mr_self.me == 0 && (!mr_self.done || mr_self.apart.word != NULL) &&
+      mr_self.requests == before)
     mr_core_look(mr_self.core);
   before = mr_self.requests;
   show();
@@ -104,7 +105,7 @@ static void in_child(void) {
   if (mr_self.transport != NULL)
     mr_transport_abandon(mr_self.transport);
   mr_self.transport = NULL;
-  mr_self.latches = NULL;
+  mr_self.commons = NULL;
 }
 
 static void mind_children(void) {
@@ -187,37 +188,37 @@ static void *map_first(void) {
   return mr_transport_map(mr_self.transport, 0, MR_SHARED_MEMORY, &at) == 0 ? at : NULL;
 }
 
-static struct mr_latch *map_latches(void) {
+static struct mr_commons *map_commons(void) {
   void *at = NULL;
   if (mr_self.me == 0)
-    return mr_self.latches_fd >= 0 ? map_own(mr_self.latches_fd, MR_LATCHES_SIZE) : NULL;
-  return mr_transport_map(mr_self.transport, 0, MR_SHARED_LATCHES, &at) == 0 ? at : NULL;
+    return mr_self.commons_fd >= 0 ? map_own(mr_self.commons_fd, sizeof(struct mr_commons)) : NULL;
+  return mr_transport_map(mr_self.transport, 0, MR_SHARED_COMMONS, &at) == 0 ? at : NULL;
 }
 
 /* Where there is a processor for each node, who has a lock runs. */
-static void use_latches(struct mr_latch *latches, uint64_t spin_us) {
+static void use_commons(struct mr_commons *commons, uint64_t spin_us) {
   maru_wait_policy_init(&mr_self.awake, MARU_WAIT_SPIN);
   maru_wait_policy_init(&mr_self.asleep, spin_us > 0 ? MARU_WAIT_ADAPTIVE : MARU_WAIT_BLOCK);
   mr_self.spin_ns = (int64_t)spin_us * 1000;
   mr_core_locks_apart(mr_self.core);
-  mr_self.latches = latches;
+  mr_self.commons = commons;
 }
 
-static void use_own_latches(void) {
-  void *at = mmap(NULL, MR_LATCHES_SIZE, PROT_READ | PROT_WRITE,
+static void use_own_commons(void) {
+  void *at = mmap(NULL, sizeof(struct mr_commons), PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at != MAP_FAILED)
-    use_latches(at, 0);
+    use_commons(at, 0);
 }
 
 /* What a node writes, all see: no page is fetched, and nobody has to know of accesses. */
-static void use_one_memory(void *memory, struct mr_latch *latches, uint64_t spin_us) {
+static void use_one_memory(void *memory, struct mr_commons *commons, uint64_t spin_us) {
   int rc = mr_area_replace(mr_self.area, memory);
   if (rc < 0)
     mr_node_die(STATUS_UNAVAILABLE, "cannot map node 0's memory: %s", strerror(-rc));
   mr_self.lone = true;
-  madvise(latches, MR_LATCHES_SIZE, MADV_DONTFORK);
-  use_latches(latches, spin_us);
+  madvise(commons, sizeof(struct mr_commons), MADV_DONTFORK);
+  use_commons(commons, spin_us);
 }
 
 /* Other code has other ids and addresses.  All nodes use node 0's memory, or none does. */
@@ -225,22 +226,22 @@ static void compare_nodes(uint64_t spin_us) {
   int64_t mine = (int64_t)(mr_file_sum("/proc/self/exe") >> 1);
   bool watched = is_watched();
   void *memory = watched ? NULL : map_first();
-  struct mr_latch *latches = watched ? NULL : map_latches();
+  struct mr_commons *commons = watched ? NULL : map_commons();
   if (mr_self.me == 0)
     mr_node_request(MR_FETCH_ADD, MR_PROGRAM, mine);
-  if (memory != NULL && latches != NULL)
+  if (memory != NULL && commons != NULL)
     mr_node_request(MR_FETCH_ADD, MR_ONE_MEMORY, 1);
   mr_node_request(MR_BARRIER, MR_JOINED, mr_self.nodes);
   if (mr_node_request(MR_FETCH_ADD, MR_PROGRAM, 0) != mine)
     mr_node_die(STATUS_DATA, "this node's program is not node 0's; all nodes run the same file");
   if (mr_node_request(MR_FETCH_ADD, MR_ONE_MEMORY, 0) == mr_self.nodes) {
-    use_one_memory(memory, latches, spin_us);
+    use_one_memory(memory, commons, spin_us);
     return;
   }
   if (memory != NULL)
     munmap(memory, (size_t)mr_self.pages * MR_PAGE);
-  if (latches != NULL)
-    munmap(latches, MR_LATCHES_SIZE);
+  if (commons != NULL)
+    munmap(commons, sizeof(struct mr_commons));
 }
 
 static void prepare_reports(const struct mr_globals *globals) {
@@ -275,11 +276,11 @@ void mr_node_start(const struct mr_globals *globals, unsigned mib) {
     mr_see(MR_GLOBALS, globals->address, globals->size);
   prepare_reports(globals);
   struct mr_link *link = mr_self.nodes > 1 ? mr_settings_link() : NULL;
-  mr_self.latches_fd = mr_self.nodes > 1 && mr_self.me == 0 && !is_watched()
-                           ? mr_sealed_memfd("maru-dsm-latches", MR_LATCHES_SIZE)
+  mr_self.commons_fd = mr_self.nodes > 1 && mr_self.me == 0 && !is_watched()
+                           ? mr_sealed_memfd("maru-dsm-commons", sizeof(struct mr_commons))
                            : -1;
   const struct mr_share share = {mr_self.pages, mr_area_descriptor(mr_self.area), mr_self.twins_fd,
-                                 mr_self.latches_fd};
+                                 mr_self.commons_fd};
   if (mr_self.nodes > 1)
     mr_membership_join(&mr_self.job, mr_self_epoch(), mr_settings_common(&config), &share,
                        &mr_self.transport, incarnations);
@@ -299,7 +300,7 @@ void mr_node_start(const struct mr_globals *globals, unsigned mib) {
       compare_nodes(spin_us);
   } else if (mr_self.lone) {
     mind_children();
-    use_own_latches();
+    use_own_commons();
   }
   if (mr_self.me == 0 && !mr_self.lone && mr_self.slower[0] != 0)
     fprintf(stderr, "maru: %s\n", mr_self.slower);
@@ -355,10 +356,10 @@ void maru_dsm_exit(void) {
   mr_self.area = NULL;
   munmap(mr_self.twins, (size_t)mr_self.pages * MR_PAGE);
   close(mr_self.twins_fd);
-  if (mr_self.latches != NULL)
-    munmap(mr_self.latches, MR_LATCHES_SIZE);
-  mr_self.latches = NULL;
-  if (mr_self.latches_fd >= 0)
-    close(mr_self.latches_fd);
+  if (mr_self.commons != NULL)
+    munmap(mr_self.commons, sizeof(struct mr_commons));
+  mr_self.commons = NULL;
+  if (mr_self.commons_fd >= 0)
+    close(mr_self.commons_fd);
   mr_self.used = 0;
 }

@@ -10,9 +10,9 @@
 
 #include "access.h"
 #include "checkpoint.h"
+#include "commons.h"
 #include "core.h"
 #include "heat.h"
-#include "latch.h"
 #include "membership.h"
 #include "node.h"
 #include "races.h"
@@ -60,14 +60,19 @@ struct mr_self {
   bool captures;
   enum { ANEW, PARKED, WAITING } resumed;
   bool restoring; /* its core goes on from a checkpoint, its program does not yet; under the lock */
-  /* Locks of nodes that have one memory, by their ids, and how the program's thread waits for
-   * them; NULL: the protocol has them. */
-  struct mr_latch *latches;
-  int latches_fd;
+  /* What nodes that have one memory share beside it, and how the program's thread waits for them; NULL: the
+   * protocol has them. */
+  struct mr_commons *commons;
+  int commons_fd;
   struct maru_wait_policy awake, asleep;
   int64_t spin_ns;
-  uint32_t awaited;             /* the latch that the program's thread waits for */
-  const struct mr_latch *first; /* as its first, there; NULL: it does not; under the lock */
+  /* What it waits for there; under the lock. */
+  struct {
+    const MARU_ATOMIC(uint32_t) *
+        word; /* a latch's holder, or a barrier's turn; NULL: it does not */
+    enum mr_op op;
+    uint32_t object, turn;
+  } apart;
 };
 extern struct mr_self mr_self;
 
@@ -85,7 +90,8 @@ void mr_self_race(void *context, uint32_t page, uint32_t first, uint32_t last, u
                   uint16_t other);
 /* Gives the latch of that lock, or dies where this node does not hold it. */
 void mr_self_give_latch(uint32_t id);
-_Noreturn void mr_self_misuse(uint32_t lock, int error);
+/* Dies, as where the core says so of that object. */
+_Noreturn void mr_self_misuse(uint32_t object, int error);
 
 /* ---- node_image.c ---- */
 

@@ -29,12 +29,12 @@
 #define MR_TRANSPORT_NAME 64
 
 /* Memory that nodes of the same host may copy pages from: two memfds of so many pages each.  And
- * one of MARU_DSM_IDS latches; -1: none. */
+ * one with a struct mr_commons; -1: none. */
 struct mr_share {
   uint32_t pages;
-  int memory, twins, latches;
+  int memory, twins, commons;
 };
-enum mr_share_part { MR_SHARED_MEMORY, MR_SHARED_LATCHES };
+enum mr_share_part { MR_SHARED_MEMORY, MR_SHARED_COMMONS };
 
 struct mr_job {
   uint16_t nodes, me;

@@ -11,6 +11,7 @@
  *     churn      locks, trials, swaps, pages and barriers without end
  *     stuck      node 0 ends while the others wait for its lock
  *     cross      two nodes take two locks, each the other's first
+ *     apart      each node comes to a barrier of its own
  *     hog        node 0 takes a lock again and again until each other node has had it often
  *     die        as hang, but node 1 kills itself
  *     crash      as hang, but node 1 writes where nothing is, after a 42 into shared memory
@@ -350,6 +351,8 @@ int main(int count, char **arguments) {
     keep();
   else if (strcmp(mode, "again") == 0)
     again();
+  else if (strcmp(mode, "apart") == 0)
+    maru_dsm_barrier(1 + maru_dsm_node());
   else if (strcmp(mode, "cross") == 0)
     cross();
   else if (strcmp(mode, "hog") == 0)

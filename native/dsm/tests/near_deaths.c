@@ -47,7 +47,7 @@ struct truth {
 
 static struct truth *truth;
 static words *memory, *twins;
-static struct mr_share share = {.pages = PAGES, .latches = -1};
+static struct mr_share share = {.pages = PAGES, .commons = -1};
 static uint16_t nodes;
 static struct sockaddr_storage addresses[NODES];
 static int listeners[NODES];
@@ -337,7 +337,7 @@ static void write_theirs(const struct mr_transport *t) {
   CHECK_EQUAL(mr_transport_map(t, 0, MR_SHARED_MEMORY, &at), 0);
   atomic_store(&((words *)at)[PAGES - 1][0], 7);
   CHECK_EQUAL(atomic_exchange(&memory[PAGES - 1][0], 0), 7);
-  CHECK_EQUAL(mr_transport_map(t, 0, MR_SHARED_LATCHES, &at), -ENOENT); /* it has none */
+  CHECK_EQUAL(mr_transport_map(t, 0, MR_SHARED_COMMONS, &at), -ENOENT); /* it has none */
 }
 
 static void speak_second(void *unused) {

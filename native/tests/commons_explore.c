@@ -1,7 +1,7 @@
-/* Description: the shipped latches of nodes that have one memory, under a scheduler of our own: one
- * at a time, nobody lost, and each other node comes at most once past an impatient first. A play
- * must also reach what it is about. */
-#include "../dsm/latch.h"
+/* Description: the shipped locks and barriers of nodes that have one memory, under a scheduler of
+ * our own: one at a time, nobody lost, and each other node comes at most once past an impatient
+ * first; nobody leaves a barrier before all have come. A play must also reach what it is about. */
+#include "../dsm/commons.h"
 
 #include "../explore/explore.h"
 #include "check.h"
@@ -18,6 +18,8 @@ struct play {
 
 struct world {
   const struct play *play;
+  struct mr_gathering barrier;
+  unsigned came, last; /* to the barrier; that were the last there */
   struct mr_latch latch;
   _Atomic uint32_t queue; /* the protocol's lock */
   struct maru_wait_policy policies[TASKS_MAX];
@@ -99,34 +101,74 @@ static void run(void *argument, unsigned task) {
   explore_check(mr_latch_give(&world->latch, (uint16_t)task) == -EPERM, "anybody can give it");
 }
 
+/* ---- barriers ------------------------------------------------------------------------ */
+
+static void all_met(void *argument) {
+  const struct world *world = argument;
+  explore_check(world->last == world->play->rounds, "not one of each turn is the last");
+  explore_check(*(const uint64_t *)&world->barrier.come == 0, "somebody is left at the barrier");
+}
+
+static void meet(void *argument, unsigned task) {
+  struct world *world = argument;
+  unsigned all = world->play->tasks;
+  for (unsigned round = 1; round <= world->play->rounds; round++) {
+    uint32_t turn;
+    world->came++;
+    int rc = mr_gathering_come(&world->barrier, all, &turn);
+    world->last += rc == 1;
+    /* Here others may come to the next turn, or be asleep at this one. */
+    if (rc == 0)
+      maru_wait_while(&world->barrier.turn, turn, ~MARU_WAIT_ARMED, &world->policies[task],
+                      MARU_WAIT_FOREVER);
+    explore_check(rc >= 0 && world->came >= round * all, "somebody left before all had come");
+  }
+}
+
+/* ---- plays ------------------------------------------------------------------------------ */
+
+static void play(const struct play *play, unsigned number, bool barrier) {
+  struct world world = {.play = play};
+  struct explore_scene scene = {play->tasks,          &world, begin, barrier ? all_met : end,
+                                barrier ? meet : run, NULL};
+  struct explore_plan plan = {.schedules = play->exhaustive ? 1000000
+                                                            : setting("MARU_TEST_SCHEDULES", 4000) *
+                                                                  setting("MARU_TEST_SCALE", 1),
+                              .seed = setting("MARU_TEST_SEED", 1) + number,
+                              .exhaustive = play->exhaustive,
+                              .preemptions = 2};
+  struct explore_report report;
+  const char *missing = NULL;
+  memset(&seen, 0, sizeof seen);
+  explore(&scene, &plan, &report);
+  if (play->exhaustive && !report.complete)
+    missing = "not all schedules";
+  else if (!barrier && seen.queued == 0)
+    missing = "nobody queued";
+  else if (!barrier && !play->exhaustive && seen.impatient == 0)
+    missing = "nobody became impatient";
+  if (explore_failed(&plan, &report, missing))
+    exit(1);
+  printf("%u tasks, %s: %llu schedules, %llu queued, %llu with an impatient first\n", play->tasks,
+         barrier ? "barrier" : "lock", (unsigned long long)report.schedules,
+         (unsigned long long)seen.queued, (unsigned long long)seen.impatient);
+}
+
 int main(void) {
-  static const struct play plays[] = {
+  static const struct play locks[] = {
       {2, 1, MARU_WAIT_BLOCK, true, false},
       {2, 2, MARU_WAIT_SPIN_BLOCK, false, true},
       {3, 3, MARU_WAIT_BLOCK, false, false},
       {4, 3, MARU_WAIT_ADAPTIVE, false, true},
   };
-  uint64_t schedules = setting("MARU_TEST_SCHEDULES", 4000) * setting("MARU_TEST_SCALE", 1);
-  for (unsigned i = 0; i < sizeof plays / sizeof *plays; i++) {
-    struct world world = {.play = &plays[i]};
-    struct explore_scene scene = {plays[i].tasks, &world, begin, end, run, NULL};
-    struct explore_plan plan = {.schedules = plays[i].exhaustive ? 1000000 : schedules,
-                                .seed = setting("MARU_TEST_SEED", 1) + i,
-                                .exhaustive = plays[i].exhaustive,
-                                .preemptions = 2};
-    struct explore_report report;
-    memset(&seen, 0, sizeof seen);
-    explore(&scene, &plan, &report);
-    bool bare = plays[i].exhaustive && !report.complete;
-    if (explore_failed(&plan, &report,
-                       bare                                          ? "not all schedules"
-                       : seen.queued == 0                            ? "nobody queued"
-                       : seen.impatient == 0 && !plays[i].exhaustive ? "nobody became impatient"
-                                                                     : NULL))
-      return 1;
-    printf("%u tasks: %llu schedules, %llu queued, %llu with an impatient first\n", plays[i].tasks,
-           (unsigned long long)report.schedules, (unsigned long long)seen.queued,
-           (unsigned long long)seen.impatient);
-  }
+  static const struct play barriers[] = {
+      {2, 2, MARU_WAIT_BLOCK, true, false},
+      {3, 3, MARU_WAIT_BLOCK, false, false},
+      {4, 3, MARU_WAIT_ADAPTIVE, false, false},
+  };
+  for (unsigned i = 0; i < sizeof locks / sizeof *locks; i++)
+    play(&locks[i], i, false);
+  for (unsigned i = 0; i < sizeof barriers / sizeof *barriers; i++)
+    play(&barriers[i], i, true);
   return 0;
 }

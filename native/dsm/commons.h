@@ -1,0 +1,35 @@
+/* commons.h: what nodes that have one memory keep there beside pages, for each id of a program: a
+ * lock (latch.h), a barrier and a counter (internal to libmaru-dsm).
+ *
+ * Each has a line of its own.  All zero: nobody holds the lock, nobody is at the barrier, and the
+ * counter is 0.  Thread-safety: any thread of any process that maps it.
+ */
+#ifndef MARU_DSM_COMMONS_H
+#define MARU_DSM_COMMONS_H
+
+#include "latch.h"
+
+#include <maru/dsm.h>
+
+/* A barrier. */
+struct mr_gathering {
+  _Alignas(64) MARU_ATOMIC(uint32_t) turn; /* maru_wait's: a step each time that all have come */
+  MARU_ATOMIC(uint64_t) come;              /* how many are to meet, and below how many are there */
+};
+
+struct mr_tally {
+  _Alignas(64) MARU_ATOMIC(int64_t) value;
+};
+
+struct mr_commons {
+  struct mr_latch locks[MARU_DSM_IDS];
+  struct mr_gathering barriers[MARU_DSM_IDS];
+  struct mr_tally counters[MARU_DSM_IDS];
+};
+
+/* Comes to the barrier of so many.  1: all have come, and the others are told.  0: waits until the
+ * turn, but for MARU_WAIT_ARMED, is *turn no more.  -EINVAL: who is there waits for another number;
+ * nothing has changed. */
+int mr_gathering_come(struct mr_gathering *barrier, uint32_t parties, uint32_t *turn);
+
+#endif
