@@ -23,8 +23,7 @@
 #define ANSWER_SECONDS 5
 #define LEAVE_SECONDS 30
 
-/* A number that a launcher says; 0: it says none. */
-static int64_t said_number(const char *name) {
+int64_t mr_launcher_said(const char *name) {
   const char *text = getenv(name);
   int64_t number = 0;
   return text != NULL && mr_whole(text, 0, INT32_MAX, &number) == 0 ? number : 0;
@@ -32,7 +31,7 @@ static int64_t said_number(const char *name) {
 
 /* More than one process of a step of srun's. */
 static bool is_step(void) {
-  return getenv("SLURM_PROCID") != NULL && said_number("SLURM_STEP_NUM_TASKS") > 1;
+  return getenv("SLURM_PROCID") != NULL && mr_launcher_said("SLURM_STEP_NUM_TASKS") > 1;
 }
 
 enum mr_launcher mr_launcher_find(void) {
@@ -59,9 +58,9 @@ static int say(int rc, char *why, size_t size, const char *format, ...) {
 static bool all_here(unsigned nodes) {
   static const char *const said[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"};
   for (size_t i = 0; i < sizeof said / sizeof *said; i++)
-    if (said_number(said[i]) == nodes)
+    if (mr_launcher_said(said[i]) == nodes)
       return true;
-  return said_number("SLURM_STEP_NUM_NODES") == 1;
+  return mr_launcher_said("SLURM_STEP_NUM_NODES") == 1;
 }
 
 static bool is_loopback(const struct sockaddr *address) {

@@ -17,6 +17,9 @@ enum mr_launcher { MR_LAUNCHER_NONE, MR_LAUNCHER_PMIX, MR_LAUNCHER_PMI, MR_LAUNC
 /* What the environment says.  MUTE: srun, which offers no way to meet. */
 enum mr_launcher mr_launcher_find(void);
 
+/* A number that a launcher says by this variable; 0: it says none. */
+int64_t mr_launcher_said(const char *name);
+
 struct mr_meeting {
   uint16_t nodes, me;
   int listener;

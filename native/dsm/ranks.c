@@ -25,18 +25,37 @@
 
 int maru_ranks_launcher(void) { return (int)mr_launcher_find(); }
 
+/* Of Slurm's list, as "4(x2),3": what it has for that host; 0: nothing. */
+static unsigned said_for(const char *list, int64_t host) {
+  for (;;) {
+    char *end;
+    long tasks = strtol(list, &end, 10), hosts = 1;
+    if (end == list || tasks < 0 || tasks > RANKS_MAX)
+      return 0;
+    if (end[0] == '(' && end[1] == 'x') {
+      hosts = strtol(end + 2, &end, 10);
+      if (*end++ != ')')
+        return 0;
+    }
+    if (host < hosts)
+      return (unsigned)tasks;
+    host -= hosts;
+    if (*end != ',')
+      return 0;
+    list = end + 1;
+  }
+}
+
 /* 0: the launcher does not say it. */
 static unsigned ranks_here(void) {
-  static const char *const said[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",
-                                     "SLURM_STEP_TASKS_PER_NODE"};
+  static const char *const said[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"};
   for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
-    const char *text = getenv(said[i]);
-    /* Slurm's may be a list: "4(x2),3". */
-    unsigned here = 0;
-    if (text != NULL && sscanf(text, "%u", &here) == 1 && here > 0)
-      return here;
+    int64_t here = mr_launcher_said(said[i]);
+    if (here > 0)
+      return (unsigned)here;
   }
-  return 0;
+  const char *list = getenv("SLURM_STEP_TASKS_PER_NODE");
+  return list != NULL ? said_for(list, mr_launcher_said("SLURM_NODEID")) : 0;
 }
 
 unsigned maru_ranks_share(unsigned workers) {

@@ -5,10 +5,12 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <link.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 /* glibc's struct dl_find_object; the function is there since 2.35. */
@@ -23,11 +25,47 @@ typedef int find_object(void *address, struct found *found);
 static find_object *find;
 static char program[sizeof((struct maru_lockprof_module *)0)->path];
 
+static int note_first(struct dl_phdr_info *object, size_t size, void *address) {
+  (void)size;
+  *(uintptr_t *)address = object->dlpi_addr + object->dlpi_phdr[0].p_vaddr;
+  return 1;
+}
+
+/* The file that is mapped at the program headers of the first object, which is the program. */
+static bool mapped(char *path, size_t size) {
+  uintptr_t address = 0;
+  FILE *maps = fopen("/proc/self/maps", "re");
+  bool found = false;
+  char line[4352];
+  if (maps == NULL)
+    return false;
+  dl_iterate_phdr(note_first, &address);
+  while (!found && fgets(line, sizeof line, maps) != NULL) {
+    uintptr_t begin, end;
+    char *file = strchr(line, '/');
+    found = sscanf(line, "%" SCNxPTR "-%" SCNxPTR, &begin, &end) == 2 && begin <= address &&
+            address < end && file != NULL;
+    if (found)
+      snprintf(path, size, "%.*s", (int)strcspn(file, "\n"), file);
+  }
+  fclose(maps);
+  return found;
+}
+
+void mr_locate_program(char *path, size_t size) {
+  /* No interpreter: the dynamic linker itself was executed, and has loaded the program. */
+  if (getauxval(AT_BASE) == 0 && mapped(path, size))
+    return;
+  ssize_t length = readlink("/proc/self/exe", path, size - 1);
+  if (length >= 0)
+    path[length] = '\0';
+  else
+    snprintf(path, size, "%s", program_invocation_name);
+}
+
 bool mr_locate_start(void) {
   find = (find_object *)dlvsym(RTLD_DEFAULT, "_dl_find_object", "GLIBC_2.35");
-  ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-  if (length < 0)
-    snprintf(program, sizeof program, "%s", program_invocation_name);
+  mr_locate_program(program, sizeof program);
   return find != NULL;
 }
 

@@ -4,6 +4,10 @@
 
 #include <maru/lockprof.h>
 #include <stdbool.h>
+#include <stddef.h>
+
+/* The program's own file. */
+void mr_locate_program(char *path, size_t size);
 
 /* Before the first of the next, once a process.  False: this libc cannot say without taking its
  * own locks (it is older than 2.35). */

@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "skip.h"
 
+#include "locate.h"
+
 #include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
@@ -104,7 +106,12 @@ static void read_file(const struct file *file, uintptr_t base, const char *names
 
 static int read_loaded(struct dl_phdr_info *info, size_t size, void *names) {
   (void)size;
-  const char *path = info->dlpi_name[0] != '\0' ? info->dlpi_name : "/proc/self/exe";
+  char program[PATH_MAX];
+  const char *path = info->dlpi_name;
+  if (*path == '\0') {
+    mr_locate_program(program, sizeof program);
+    path = program;
+  }
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   struct stat status;
   if (fd < 0)

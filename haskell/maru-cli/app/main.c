@@ -6,6 +6,8 @@
  * cost several times what the rest does.  All else, and what cannot be done here, is for Haskell
  * to do or to refuse.
  */
+#include "end.h"
+
 #include "Rts.h"
 
 #include <limits.h>
@@ -73,6 +75,7 @@ static void run_plainly(int argc, char **argv) {
 
 int main(int argc, char *argv[]) {
   run_plainly(argc, argv);
+  end_in_our_words(argc, argv);
   RtsConfig config = defaultRtsConfig;
   config.rts_hs_main = HS_BOOL_TRUE;
   /* GHCRTS and +RTS are for the command: here the run-time system would end us before the command

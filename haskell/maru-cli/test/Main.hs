@@ -295,14 +295,15 @@ plans =
         warning 190 [process Dynamic True 206] @?= Just "WARNING: 92.2 % of the calls are seen; the others: the loader's own reads of programs that were started"
         coverageMade (coverageOf Nothing [owner, process Unknown False 5]) @?= 5,
       testCase "what the kernel says of a process" $ do
+        let linked bytes = linkageOf (Described (interpreterOf bytes bytes) (isGo bytes) Nothing)
         madeOf (Chars.pack "rchar: 5\nsyscr: 30\nsyscw: 12\n") @?= 42
         treeOf (IntMap.fromList [(2, 1), (3, 2), (4, 9), (1, 0)]) [] 1 @?= [1, 2, 3]
-        linkageOf (Chars.pack "#!/bin/sh") @?= Unknown
-        linkageOf (elf [1, 2]) @?= Static
-        linkageOf (elf [1, 3]) @?= Dynamic
-        linkageOf (elf [1] <> Chars.pack "Go build ID: \"x\"") @?= Go
+        linked (Chars.pack "#!/bin/sh") @?= Unknown
+        linked (elf [1, 2]) @?= Static
+        linked (elf [1, 3]) @?= Dynamic
+        linked (elf [1] <> Chars.pack "Go build ID: \"x\"") @?= Go
         map isGo [noted "Go\0\0", noted "GNU\0"] @?= [True, False]
-        linkageOf (ByteString.take 20 (elf [3])) @?= Unknown,
+        linked (ByteString.take 20 (elf [3])) @?= Unknown,
       testCase "the daemon's options" $ do
         map periodOf ["auto", "20ms", "250us"] @?= [Right 0, Right 20000, Right 250]
         mapM_ (\t -> assertBool t (either (const True) (const False) (periodOf t))) ["", "ms", "5", "99us", "51ms", "5s", "99999999999ms"]
@@ -386,8 +387,16 @@ locks =
       testCase "program headers where none can be" $
         map (interpreterOf (headersAt 64) . headersAt) [64, 0, 0xffff000000000000, maxBound] @?= [Program.Static, Program.Unknown, Program.Unknown, Program.Unknown],
       testCase "this very program is linked dynamically" $ do
-        described <- describeProgram "/proc/self/exe"
+        described <- describeProgram ["/proc/self/exe"]
         assertBool (show described) (isNothing (unfit described) && describedProgram described /= Program.Unknown && isNothing (describedSanitizer described)),
+      testCase "so it is where its loader is executed, with it as an argument" $ do
+        itself <- describedProgram <$> describeProgram ["/proc/self/exe"]
+        case itself of
+          Program.Dynamic linker -> do
+            through <- mapM (describeProgram . (linker :)) [["/proc/self/exe"], ["--argv0", "/dev/null", "--inhibit-cache", "/proc/self/exe", "/dev/null"], [], ["--help"], ["ls"]]
+            map unfit through @?= [Nothing, Nothing, Nothing, Nothing, Nothing]
+            map ((/= Program.Unknown) . describedProgram) through @?= [True, True, False, False, False]
+          other -> assertFailure (show other),
       testCase "sanitizers by the names that the loader needs" $
         map (sanitizerIn . Chars.intercalate (Chars.pack "\0") . map Chars.pack) [["", "libc.so.6", "asan_init", "read"], ["libasan.so.8"], ["libclang_rt.tsan-x86_64.so"], ["x", "__msan_init"], ["liblsan.so.0"], ["libubsan.so.1"]]
           @?= [Nothing, Just "AddressSanitizer", Just "ThreadSanitizer", Just "MemorySanitizer", Just "LeakSanitizer", Nothing],

@@ -103,7 +103,8 @@ status 125 "maru: $PWD/nowhere/lib/maru/libmaru-poll.so is not there" env MARU_P
 without_proc() { unshare -rm sh -c 'mount -t tmpfs none /proc && exec "$@"' sh "$@"; }
 if without_proc true 2>/dev/null; then
   export -f without_proc
-  status 125 "/proc/self/exe" bash -c 'without_proc "$@"' bash maru run -- true
+  status 125 "/proc is not mounted: " bash -c 'without_proc "$@"' bash maru run -- true
+  status 125 "/proc is not mounted: " bash -c 'without_proc "$@"' bash maru run --wait spin-block -- true
 else
   echo "skipped: maru run without /proc: no namespaces"
 fi
@@ -114,6 +115,30 @@ within_memory() { (ulimit -v 3000000 && status 65 "$@" && exit "$failures") || f
 within_memory "cannot use profile /dev/zero: it is larger than 1 MiB" maru run @/dev/zero -- true
 within_memory "/dev/zero: it is larger than 64 MiB" maru sim io --record /dev/zero
 within_memory "/dev/zero: it is larger than 64 MiB" maru sim lock --machine /dev/zero
+
+# ---- limits that are too small for GHC's run-time system
+for files in 4 6 7 9 12; do
+  too_few() { status "$1" "can be had; raise the limit of open files (ulimit -n), which is $files" bash -c "ulimit -n $files && exec \"\$@\"" bash "${@:2}"; }
+  too_few 125 maru run --report "$work/r.json" -- true
+  too_few 125 maru launch -n 2 -- true
+  too_few 69 maru doctor
+  too_few 69 maru similar "$here"
+  # The status is the command's, or its signal.
+  too_few 7 maru report-run 9 7
+  too_few 130 maru report-run 9 -2
+done
+for memory in 50000 100000; do
+  status 69 "raise the limit of memory (ulimit -v), which is $memory KiB" bash -c "ulimit -v $memory && exec maru doctor"
+  status 125 "raise the limit of memory (ulimit -v), which is $memory KiB" bash -c "ulimit -v $memory && exec maru run --wait spin-block -- true"
+done
+# Root has no such limit.
+user=()
+[ "$(id -u)" -ne 0 ] || user=(setpriv --reuid 65531 --regid 65531 --clear-groups)
+if "${user[@]}" maru --version >/dev/null 2>&1; then
+  status 69 "raise the limit of processes (ulimit -u), which is 1, or the container's" "${user[@]}" bash -c 'ulimit -u 1 && exec maru doctor'
+else
+  echo "skipped: maru under ulimit -u: no other user can execute it"
+fi
 
 # ---- run: the command is left alone
 [ "$(echo abc | timeout 20 maru run -- cat 2>/dev/null)" = abc ] || fail "input does not reach the command"

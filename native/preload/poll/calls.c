@@ -206,7 +206,8 @@ EXPORT int epoll_pwait2(int fd, struct epoll_event *events, int most,
                         const struct timespec *timeout, const sigset_t *mask) {
   NEXT(epoll_pwait2, int,
        (int, struct epoll_event *, int, const struct timespec *, const sigset_t *))
-  if (!at_once(timeout, mask)) {
+  /* The others' time-outs libc reads itself before it asks the kernel. */
+  if (timeout == NULL || !readable(timeout, sizeof *timeout) || !at_once(timeout, mask)) {
     poll_other();
     return next(fd, events, most, timeout, mask);
   }

@@ -127,8 +127,8 @@ laws =
       got <- mapM (try . evaluate) ys
       pure (map (either (\SomeException {} -> False) (const True)) got == [True, True, False])
 
--- Functions that are not inlined, as below: else GHC 9.0.2 drops a static form's body, keeps its entry, and does
--- not link.
+-- Not inlined, as below: docs/map.md says which static forms GHC 9.0.2 does not link. Without the first one's
+-- local name, of a single use, hlint asks for such a one.
 
 -- | The numbers, each after so many microseconds.
 slowly :: Int -> [Int] -> [Int]

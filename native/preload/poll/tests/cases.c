@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -121,6 +122,42 @@ static void unreadable(void) {
   say("an unreadable set", select(ends[0] + 1, NULL, set, NULL, &zero) * 1000 - errno + sum);
   done();
   munmap(pages, (size_t)(2 * page));
+}
+
+/* Time-outs are the kernel's to refuse.  Something is there, so that none is waited for. */
+static void bad_time_outs(void) {
+  const struct timespec bad[] = {{0, 1000000000}, {0, -1},       {-1, 0}, {0, LONG_MAX},
+                                 {0, LONG_MIN},   {LONG_MAX, 0}, {0, 0}},
+                        *none = NULL;
+  struct pollfd one = {.events = POLLIN};
+  struct epoll_event event = {.events = EPOLLIN};
+  fresh();
+  one.fd = ends[0];
+  int set = epoll_create1(0);
+  epoll_ctl(set, EPOLL_CTL_ADD, ends[0], &event);
+  long sum = polls(SPINS);
+  if (write(ends[1], "a", 1) != 1)
+    abort();
+  for (size_t i = 0; i <= sizeof bad / sizeof *bad; i++) {
+    const struct timespec *timeout = i < sizeof bad / sizeof *bad ? bad + i : none;
+    fd_set in;
+    FD_ZERO(&in);
+    FD_SET(ends[0], &in);
+    errno = 7;
+    say("ppoll", ppoll(&one, 1, timeout, NULL) * 1000 - errno + sum);
+    errno = 7;
+    say("pselect", pselect(ends[0] + 1, &in, NULL, NULL, timeout, NULL) * 1000 - errno);
+    errno = 7;
+    say("epoll_pwait2", epoll_pwait2(set, &event, 1, timeout, NULL) * 1000 - errno);
+  }
+  void *page = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED)
+    abort();
+  errno = 7;
+  say("an unreadable time-out", epoll_pwait2(set, &event, 1, page, NULL) * 1000 - errno);
+  munmap(page, 4096);
+  close(set);
+  done();
 }
 
 static void in_turn(void) { /* many descriptors, one of them comes */
@@ -303,6 +340,7 @@ int main(void) {
   alarm(0);
   results();
   unreadable();
+  bad_time_outs();
   in_turn();
   with_signals();
   with_jumps();

@@ -13,7 +13,7 @@ module Maru.Cli.Doctor
   )
 where
 
-import Control.Exception (SomeException, try)
+import Control.Exception (SomeException, fromException, try)
 import Data.Aeson (Value, object, (.=))
 import Maru.Cli.Exit
 import Maru.Cli.Host (hostChecks)
@@ -43,13 +43,16 @@ doctor rooms json = do
 
 type Result = ((String, String), Finding)
 
--- | Runs a check; an exception is a finding.
+-- | Runs a check; an exception is a finding: what is missing here, or a defect.
 examine :: (String, Check) -> IO Result
 examine (room', check) = do
   outcome <- try (checkRun check >>= \f -> length (findingDetail f) `seq` pure f)
   pure ((room', checkName check), either crashed id outcome)
   where
-    crashed e = Finding Bad (unwords (lines (exceptionText (e :: SomeException)))) "report this as a defect"
+    crashed e = case fromException e of
+      Just (Problem _ line) -> Finding Bad line ""
+      Nothing -> defect e
+    defect e = Finding Bad (unwords (lines (exceptionText (e :: SomeException)))) "report this as a defect"
 
 -- | Remedies stand below what they are for.
 doctorTable :: Bool -> [Result] -> [String]

@@ -5,6 +5,7 @@
 -- the one that @MARU_PREFIX@ names. Each question looks at the file system anew.
 module Maru.Cli.Installed
   ( commandPath,
+    commandItself,
     libraryAt,
     libraryPath,
     helperAt,
@@ -17,8 +18,9 @@ module Maru.Cli.Installed
   )
 where
 
+import Control.Exception (IOException, try)
 import Maru.Cli.Exit
-import System.Directory (doesFileExist, makeAbsolute)
+import System.Directory (doesFileExist, doesPathExist, makeAbsolute)
 import System.Environment (getExecutablePath, lookupEnv)
 import System.FilePath (takeDirectory, takeFileName, (</>))
 
@@ -32,9 +34,21 @@ prefixOf asked executable = case asked of
     folder = takeDirectory executable
     above = takeDirectory folder
 
--- | The command @maru@ itself, for helper programs that start it.
+-- | The command @maru@ of this prefix, for helper programs that start it.
 commandPath :: IO FilePath
 commandPath = (</> "bin" </> "maru") <$> prefix
+
+-- | The program that runs now, wherever it lies.
+commandItself :: IO FilePath
+commandItself = try getExecutablePath >>= either without pure
+  where
+    without :: IOException -> IO a
+    without e = do
+      mounted <- doesPathExist "/proc/self"
+      problem unavailable $
+        if mounted
+          then "/proc/self/exe cannot be read: " ++ reason e
+          else "/proc is not mounted: maru finds its own parts, and other processes, there; mount it (mount -t proc proc /proc)"
 
 -- | A library that is loaded into programs; 'Left': where it is not.
 libraryAt :: String -> IO (Either FilePath FilePath)
@@ -82,7 +96,7 @@ below folder name = do
 
 -- | Absolute: what is preloaded is looked for by programs in other folders, too.
 prefix :: IO FilePath
-prefix = (prefixOf <$> lookupEnv "MARU_PREFIX" <*> getExecutablePath) >>= makeAbsolute
+prefix = (prefixOf <$> lookupEnv "MARU_PREFIX" <*> commandItself) >>= makeAbsolute
 
 needed :: Either FilePath FilePath -> IO FilePath
 needed = either (problem unavailable . notInstalled) pure

@@ -5,12 +5,13 @@ module Maru.Cli.Program
     Program (..),
     undescribed,
     describeProgram,
+    describeFile,
     unfit,
     spoiled,
 
     -- * From bytes
-    inspectFile,
     interpreterOf,
+    programLoaded,
     isGo,
     sanitizerIn,
   )
@@ -44,6 +45,9 @@ data Program
     Dynamic !FilePath
   | -- | A script, with its interpreter.
     Script !FilePath
+  | -- | A dynamic linker that is executed itself, by its own name: it loads the program that its
+    -- arguments name, and what is to be preloaded.
+    Loader !FilePath
   | -- | Changes its user or group at start.
     Privileged
   deriving (Eq, Show)
@@ -61,23 +65,49 @@ data Described = Described
 undescribed :: Described
 undescribed = Described Unknown False Nothing
 
--- | Of a command as a shell would find it; a script's is its interpreter's.
-describeProgram :: String -> IO Described
-describeProgram command = do
+-- | Of a command, with its arguments, as a shell would find it. A script's is its interpreter's, a
+-- dynamic linker's that of the program that it loads.
+describeProgram :: [String] -> IO Described
+describeProgram [] = pure undescribed
+describeProgram (command : arguments) = do
   found <- if '/' `elem` command then pure (Just command) else findExecutable command
   described <- maybe (pure undescribed) describeFile found
   case describedProgram described of
     Script interpreter -> describeFile interpreter
+    Loader linker -> maybe (pure undescribed) (fmap (loadedBy linker) . describeFile) (programLoaded arguments)
     _ -> pure described
+
+-- | The linker that its file names does not run, nor does the system change a user for it.
+loadedBy :: FilePath -> Described -> Described
+loadedBy linker described = case describedProgram described of
+  Dynamic _ -> through
+  Privileged -> through
+  _ -> described
+  where
+    through = described {describedProgram = Dynamic linker}
+
+-- | What glibc's dynamic linker is to load: its first argument that is no option. Without a folder it
+-- is looked for among the libraries.
+programLoaded :: [String] -> Maybe FilePath
+programLoaded (word : more)
+  | word `elem` ["--library-path", "--preload", "--audit", "--argv0", "--inhibit-rpath", "--glibc-hwcaps-prepend", "--glibc-hwcaps-mask"] = programLoaded (drop 1 more)
+  | "--" `isPrefixOf` word = programLoaded more
+  | '/' `elem` word = Just word
+programLoaded _ = Nothing
 
 describeFile :: FilePath -> IO Described
 describeFile file = do
   program <- inspectFile file
   start <- attempt (headOf file)
   names <- case (program, start) of
-    (Dynamic _, Right bytes) -> attempt (dynamicStrings file bytes)
-    _ -> pure (Right ByteString.empty)
-  pure (Described program (either (const False) isGo start) (either (const Nothing) sanitizerIn names))
+    (Dynamic _, Right bytes) -> attempt (dynamicNames file bytes)
+    (Static, Right bytes) -> attempt (dynamicNames file bytes)
+    _ -> pure (Right (Names ByteString.empty Nothing))
+  pure (Described (kindOf program names) (either (const False) isGo start) (either (const Nothing) (\(Names all' _) -> sanitizerIn all') names))
+  where
+    -- A static program has no name for others to load it by.
+    kindOf Static (Right (Names _ (Just name))) = Loader name
+    kindOf program _ = program
 
 inspectFile :: FilePath -> IO Program
 inspectFile file = do
@@ -131,17 +161,21 @@ isGo bytes = ByteString.take 4 bytes == Chars.pack "\DELELF" && (Chars.pack "Go 
     hasNote segment = Chars.pack "\4\0\0\0Go\0\0" `ByteString.isInfixOf` contentOf segment bytes
 
 -- | The names that the loader needs for a program, each ended by a zero: those of libraries and of
--- symbols. At most 16 MiB of them.
-dynamicStrings :: FilePath -> ByteString -> IO ByteString
-dynamicStrings file start = withBinaryFile file ReadMode $ \handle -> do
+-- symbols, at most 16 MiB of them. Then the one by which others load this file.
+data Names = Names !ByteString !(Maybe String)
+
+dynamicNames :: FilePath -> ByteString -> IO Names
+dynamicNames file start = withBinaryFile file ReadMode $ \handle -> do
   let segments = fromMaybe [] (decoded programHeaders start)
       at from size = hSeek handle AbsoluteSeek (fromIntegral from) >> ByteString.hGet handle (fromIntegral (min 16777216 size))
       place address = listToMaybe [address - segmentAddress s + segmentFrom s | s <- segments, segmentKind s == 1, address >= segmentAddress s, address - segmentAddress s < segmentSize s]
   dynamic <- maybe (pure ByteString.empty) (\s -> at (segmentFrom s) (segmentSize s)) (find ((== 2) . segmentKind) segments)
   let entries = fromMaybe [] (decoded (replicateM (ByteString.length dynamic `div` 16) ((,) <$> getWord64host <*> getWord64host)) dynamic)
-  case (lookup 5 entries >>= place, lookup 10 entries) of
+  names <- case (lookup 5 entries >>= place, lookup 10 entries) of
     (Just from, Just size) -> at from size
     _ -> pure ByteString.empty
+  let nameAt offset = Chars.unpack (Chars.takeWhile (/= '\0') (ByteString.drop (fromIntegral offset) names))
+  pure (Names names (nameAt <$> lookup 14 entries))
 
 -- | The sanitizer that such names tell of.
 sanitizerIn :: ByteString -> Maybe String
@@ -190,6 +224,7 @@ unfit :: Described -> Maybe String
 unfit described = case describedProgram described of
   Unknown -> Nothing
   Script _ -> Nothing
+  Loader _ -> Nothing
   Foreign -> Just "it is a program for another machine"
   Static
     | describedGo described -> Just "it is statically linked and written in Go, which makes system calls of its own: no library can stand before them"

@@ -36,7 +36,7 @@ import qualified Data.Text as Text
 import Maru.Cli.Exit
 import Maru.Cli.Fitting
 import Maru.Cli.Host (pageFacts)
-import Maru.Cli.Installed (helperAt, libraryAt, notInstalled)
+import Maru.Cli.Installed (commandItself, helperAt, libraryAt, notInstalled)
 import Maru.Cli.Output
 import Maru.Cli.Page (isPage, writePage)
 import Maru.Cli.Profile
@@ -46,7 +46,6 @@ import Maru.Cli.Room
 import Maru.Native.BoardView
 import Maru.View.Run
 import Options.Applicative hiding (internal)
-import System.Environment (getExecutablePath)
 import System.Exit (ExitCode (..))
 import System.IO (hPutStrLn, stderr)
 import System.IO.Unsafe (unsafeInterleaveIO)
@@ -182,7 +181,7 @@ start again plugs (bestEffort, explain, quiet, file) text = endingWith [usage, b
   let asked = Asked (maybe False isPage file) (concatMap (snd . profileFlags . snd) applied)
   profiles <- concat <$> mapM (uncurry (profileParts again asked)) applied
   rooms <- mapM (traverse ($ asked)) plugs
-  program <- unsafeInterleaveIO (describeProgram (concat (take 1 words')))
+  program <- unsafeInterleaveIO (describeProgram words')
   library <- libraryAt "libmaru-first.so"
   plan <-
     either (\p -> problem (problemStatus p) (problemLine p)) pure $
@@ -212,7 +211,7 @@ explanation plan =
 -- | Does not return.
 supervise :: Plan -> IO ExitCode
 supervise plan = do
-  executable <- getExecutablePath
+  executable <- commandItself
   supervisor <- helperAt "maru-supervise" >>= either (problem maruFailed . ("cannot supervise: " ++) . notInstalled) pure
   mapM_ (checkWritable maruFailed) (planReport plan)
   scratch <- newReport (Lazy.toStrict (jsonLine (planJson plan)))

@@ -17,7 +17,7 @@ import Data.IntSet (IntSet)
 import qualified Data.IntSet as IntSet
 import Data.List (intercalate)
 import Data.Maybe (fromMaybe)
-import Maru.Cli.Installed (helperAt, notInstalled)
+import Maru.Cli.Installed (commandItself, helperAt, notInstalled)
 import Maru.Cli.Machine (describedRoot, readMachine, readMemoryNodes)
 import Maru.Cli.Room
 import Maru.Cli.Room.Steer.Attach (attachCommand)
@@ -30,7 +30,6 @@ import Maru.Control.Observe (Machine)
 import Maru.Control.Steer (Policy (..), budget, defaultConfig)
 import Maru.Native.Probe (Topology (..), probeTopology)
 import Options.Applicative
-import System.Environment (getExecutablePath)
 import System.Posix.Process (getProcessID)
 
 steerRoom :: Room
@@ -81,7 +80,7 @@ data Here = Here
 here :: IoFlags -> IO Here
 here flags = do
   root <- describedRoot
-  facts <- Here <$> helperAt "maru-steer" <*> getExecutablePath <*> (fromIntegral <$> getProcessID) <*> pure root
+  facts <- Here <$> helperAt "maru-steer" <*> commandItself <*> (fromIntegral <$> getProcessID) <*> pure root
   facts <$> traverse (const (machineAt (fromMaybe "/" root))) (flagMemory flags)
   where
     machineAt root = (,) <$> readMachine root <*> readMemoryNodes root

@@ -21,7 +21,7 @@ import Data.List (intercalate, isPrefixOf, nub)
 import Data.Map.Strict (Map)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (isJust)
-import Maru.Cli.Installed (libraryAt, notInstalled)
+import Maru.Cli.Installed (commandItself, libraryAt, notInstalled)
 import Maru.Cli.Room
 import Maru.Cli.Room.Wait.Boost (boostCommand, periodOf)
 import Maru.Cli.Room.Wait.Handover
@@ -35,7 +35,6 @@ import Maru.Control.Statistics
 import Maru.Native.BoardView (Board (..))
 import Maru.Native.Probe
 import Options.Applicative
-import System.Environment (getExecutablePath)
 import System.FilePath (takeFileName)
 
 waitRoom :: Room
@@ -85,7 +84,7 @@ waitFacts :: IO WaitFacts
 waitFacts = do
   known <- waitPolicies
   answers <- mapM probeWordPolicy [0 .. length known - 1]
-  WaitFacts (zip known (map (fromRight Nothing) answers)) <$> mpiLibraries <*> libraryAt "libmaru-poll.so" <*> getExecutablePath
+  WaitFacts (zip known (map (fromRight Nothing) answers)) <$> mpiLibraries <*> libraryAt "libmaru-poll.so" <*> commandItself
 
 mpiLibraries :: IO (Maybe (FilePath, [String]))
 mpiLibraries = do

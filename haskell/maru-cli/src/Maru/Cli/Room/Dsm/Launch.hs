@@ -15,7 +15,7 @@ import qualified GHC.Foreign as Foreign
 import GHC.IO.Encoding (getFileSystemEncoding)
 import Maru.Cli.Exit
 import Maru.Cli.Host (pageFacts)
-import Maru.Cli.Installed (helperPath)
+import Maru.Cli.Installed (commandItself, helperPath)
 import Maru.Cli.Output (writeJson)
 import Maru.Cli.Page (isPage, writePage)
 import Maru.Cli.Readers (wholeFrom)
@@ -25,7 +25,7 @@ import qualified Maru.Control.Launch.Heat as Heat
 import Maru.Control.Launch.Locks (lockVerdict, locks)
 import Maru.View.Launch (launchJson, launchPage)
 import Options.Applicative hiding (internal)
-import System.Environment (getExecutablePath, setEnv)
+import System.Environment (setEnv)
 import System.Exit (ExitCode (..))
 import System.Posix.Types (Fd)
 import Text.Read (readMaybe)
@@ -121,7 +121,7 @@ launch nodes hosts asked words' = do
   export "MARU_DSM_RACES" (if races asked then Just "1" else Nothing)
   export "MARU_DSM_TRANSPORT" (transport asked)
   export "MARU_DSM_LOST_AFTER" (show <$> lostAfter asked)
-  when (boosted asked) (getExecutablePath >>= setEnv "MARU_LAUNCH_BOOST")
+  when (boosted asked) (commandItself >>= setEnv "MARU_LAUNCH_BOOST")
   noting <- if isNothing (reportTo asked) && not (advise asked) then pure [] else prepareReport (reportTo asked) (advise asked) (["-n", show nodes] ++ words')
   become maruFailed agent (["-n", show nodes] ++ maybe [] (\file -> ["--hosts", file]) hosts ++ keeping asked ++ noting ++ ["--"] ++ words')
   where
@@ -138,7 +138,7 @@ prepareReport to advising words' = do
   encoding <- getFileSystemEncoding
   scratch <- Foreign.withCStringLen encoding (unlines [file, if advising then "advise" else "", show words']) ByteString.packCStringLen >>= newReport
   setEnv "MARU_DSM_REPORT" "1"
-  executable <- getExecutablePath
+  executable <- commandItself
   pure ["--report-fd", show scratch, "--reporter", executable]
 
 -- | @maru report-launch DESCRIPTOR STATUS@: what the agent becomes.

@@ -20,12 +20,11 @@ import qualified Data.ByteString.Char8 as Chars
 import Data.Maybe (fromMaybe, isJust)
 import Maru.Cli.Exit (orNothing)
 import Maru.Cli.Machine (ownRoots, parents, treeOf)
-import Maru.Cli.Program (interpreterOf, isGo)
+import Maru.Cli.Program (Described (..), describeFile)
 import qualified Maru.Cli.Program as Program
 import Maru.Cli.Section (readable)
 import Maru.View.Plain (plain)
 import System.FilePath ((</>))
-import System.IO (IOMode (ReadMode), withBinaryFile)
 
 -- | A process of a run, as the kernel knows it.
 data ProcessCalls = ProcessCalls
@@ -59,8 +58,7 @@ look pid = do
   name <- plain . readable . Chars.takeWhile (/= '\n') <$> content "comm"
   loaded <- ByteString.isInfixOf "libmaru-io.so" <$> content "maps"
   asked <- any ("MARU_IO=" `ByteString.isPrefixOf`) . ByteString.split 0 <$> content "environ"
-  start <- orNothing (withBinaryFile (folder pid </> "exe") ReadMode (`ByteString.hGet` 65536))
-  pure (ProcessCalls pid name made loaded asked (maybe Unknown linkageOf start))
+  ProcessCalls pid name made loaded asked . linkageOf <$> describeFile (folder pid </> "exe")
   where
     content file = fromMaybe "" <$> orNothing (ByteString.readFile (folder pid </> file))
 
@@ -68,11 +66,12 @@ look pid = do
 madeOf :: ByteString -> Integer
 madeOf text = sum [n | [key, value] <- map Chars.words (Chars.lines text), key `elem` ["syscr:", "syscw:"], Just (n, _) <- [Chars.readInteger value]]
 
--- | From the first 64 KiB of an executable.
-linkageOf :: ByteString -> Linkage
-linkageOf start
-  | isGo start = Go
-  | otherwise = case interpreterOf start start of
-    Program.Dynamic _ -> Dynamic
+linkageOf :: Described -> Linkage
+linkageOf described
+  | describedGo described = Go
+  | otherwise = case describedProgram described of
     Program.Static -> Static
+    Program.Dynamic _ -> Dynamic
+    Program.Loader _ -> Dynamic
+    Program.Privileged -> Dynamic
     _ -> Unknown

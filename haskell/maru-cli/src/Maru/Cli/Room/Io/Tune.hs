@@ -18,12 +18,11 @@ import qualified Data.Map.Strict as Map
 import Data.Maybe (isNothing)
 import GHC.Conc (getNumProcessors)
 import Maru.Cli.Exit
-import Maru.Cli.Installed (libraryAt)
+import Maru.Cli.Installed (commandItself, libraryAt)
 import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Cli.TuneRace
 import Maru.Control.Race
-import System.Environment (getExecutablePath)
 import System.Exit (ExitCode (..))
 import System.Process
 
@@ -54,7 +53,7 @@ settingsFor cpus library =
 
 tuneIo :: TuneContext -> IO Tuned
 tuneIo context = do
-  maru <- getExecutablePath
+  maru <- commandItself
   library <- isRight <$> libraryAt "libmaru-io.so"
   cpus <- getNumProcessors
   -- One run that must go well; its files are in memory then, for all alike.

@@ -26,6 +26,7 @@ import GHC.Clock (getMonotonicTime)
 import Maru.Cli.Exit
 import Maru.Cli.Group (endWithin)
 import Maru.Cli.Host (boardsOf)
+import Maru.Cli.Installed (commandItself)
 import Maru.Cli.Output
 import Maru.Cli.Program (describeProgram, unfit)
 import Maru.Cli.Readers (duration)
@@ -39,7 +40,6 @@ import Maru.Native.Open (openExisting)
 import Maru.Native.Probe (setOverlayDeadline, setOverlayRange)
 import Numeric (showFFloat)
 import Options.Applicative hiding (internal)
-import System.Environment (getExecutablePath)
 import System.Exit (ExitCode (..))
 import System.IO (Handle, IOMode (ReadMode, WriteMode), openFile, withFile)
 import System.Posix.IO (OpenMode (ReadWrite), closeFd)
@@ -108,7 +108,7 @@ data Way
 
 tuneLock :: Objective -> Way -> TuneContext -> IO Tuned
 tuneLock objective way context = do
-  describeProgram (tuneCommand context) >>= mapM_ (problem unavailable . (("cannot tune " ++ tuneCommand context ++ ": ") ++)) . unfit
+  describeProgram (tuneCommand context : tuneArguments context) >>= mapM_ (problem unavailable . (("cannot tune " ++ tuneCommand context ++ ": ") ++)) . unfit
   case way of
     Windows window | window > tuneBudget context -> problem usage ("a window of " ++ seconds window ++ " is longer than the budget of " ++ seconds (tuneBudget context))
     _ -> pure ()
@@ -285,7 +285,7 @@ awaitEnd (Live process _ _) left = endWithin left process
 -- | It prints there, and nobody else does. A signal that ends us meanwhile does so where we wait.
 launch :: TuneContext -> IORef (Maybe Live) -> Setting -> Handle -> IO Live
 launch context running setting out = mask_ $ do
-  maru <- getExecutablePath
+  maru <- commandItself
   withFile "/dev/null" ReadMode $ \nothing -> do
     (_, _, _, process) <-
       createProcess . underReaper (tuneReaper context) $

@@ -17,14 +17,13 @@ import qualified Data.IntMap.Strict as IntMap
 import Data.List (intercalate)
 import Maru.Cli.Exit
 import Maru.Cli.Host (readText)
-import Maru.Cli.Installed (helperPath)
+import Maru.Cli.Installed (commandItself, helperPath)
 import Maru.Cli.Machine
 import Maru.Cli.Output
 import Maru.Cli.Readers (processNumber)
 import Maru.Cli.Room.Steer.Control
 import Maru.Control.Memory
 import Options.Applicative hiding (internal)
-import System.Environment (getExecutablePath)
 import System.Exit (ExitCode (..))
 import System.IO (Handle, hClose)
 import System.Posix.Signals (Handler (Catch), installHandler, sigHUP, sigINT, sigTERM)
@@ -71,7 +70,7 @@ attach flags = do
   memory <- readText ("/proc/" ++ show (flagPid flags) ++ "/maps")
   when (memory == Right "") $ problem unavailable ("process " ++ show (flagPid flags) ++ " is the kernel's own, or has ended: it has no threads that could be placed")
   keeper <- helperPath "maru-steer"
-  command' <- getExecutablePath
+  command' <- commandItself
   root <- describedRoot
   mapM_ (moveMemory keeper roots (flagPid flags)) (flagMove flags)
   case keeperWords keeper command' (flagPid flags) (flagPolicy flags) (if flagCpusets flags then ByCpusets else ByAffinity) root of

@@ -30,6 +30,7 @@ import Data.Maybe (fromMaybe, listToMaybe, mapMaybe)
 import qualified Data.Text as Text
 import GHC.Clock (getMonotonicTime)
 import Maru.Cli.Exit
+import Maru.Cli.Installed (commandItself)
 import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Cli.TuneRace
@@ -37,7 +38,6 @@ import Maru.Control.Race
 import Maru.Control.Ratio (Estimate (..), estimate)
 import Maru.Control.Statistics
 import Numeric (showFFloat)
-import System.Environment (getExecutablePath)
 import System.Exit (ExitCode (..))
 import System.Process
 
@@ -154,12 +154,12 @@ found (Reached policies _ polls) =
 -- | Its seconds; 'Nothing': it was not done in so many. 'Left': why it does not count.
 runOnce :: TuneContext -> Double -> Setting -> IO (Either String (Maybe Double))
 runOnce context most setting = do
-  maru <- getExecutablePath
+  maru <- commandItself
   runFor context most (commandUnder maru setting [] (tuneCommand context : tuneArguments context))
 
 runReported :: TuneContext -> IO (Either String (Maybe (Double, Value)))
 runReported context = withScratch "maru-wait" $ \file -> do
-  maru <- getExecutablePath
+  maru <- commandItself
   ran <- runFor context (tuneBudget context) (commandUnder maru (Waiting "adaptive" True) ["--report", file] (tuneCommand context : tuneArguments context))
   report <- decode <$> Lazy.readFile file
   pure (fmap (,fromMaybe Null report) <$> ran)
