@@ -63,7 +63,7 @@ fetching reaper effort say = do
   providers <- providersHere reaper
   let ways = waysWith providers
       sides = [Side (wayName way) [commandOf way] | way <- ways]
-      times = if effort == Quick then "2" else "6"
+      times = if effort == Quick then "1" else "6"
       commandOf (Way fetch spin transport) = [program, "one", fetch, show spin, transport, times]
       commandOf (Alone spin transport) = [alone, transport, show spin, times]
       run side = case concat (sideProcesses side) of

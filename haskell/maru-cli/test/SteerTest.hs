@@ -1,4 +1,6 @@
 {-# LANGUAGE OverloadedStrings #-}
+-- Quicker to compile, and no slower where it counts: what is tested is optimised.
+{-# OPTIONS_GHC -O0 #-}
 
 -- | Machines as folders of small files, and what is made of them. Each is one text in
 -- @test\/steer@, unfolded for as long as the tests run.

@@ -26,13 +26,17 @@ import PlaceTest (placing)
 import ScaleTest (scaling)
 import SteerTest (steering)
 import SwingTest (swinging)
+import System.Environment (lookupEnv)
 import Test.Tasty (TestTree, defaultMain, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 import Test.Tasty.Hedgehog (testPropertyNamed)
 import TuneTest (tuning)
 
+-- | @MARU_TEST_SCALE=n@ does n times as much of what is drawn about steering.
 main :: IO ()
-main = defaultMain (testGroup "maru-control" [statistics, race, tuning, ratios, simulator, transactions, scaling, swinging, locks, boosts, steering, placing, launches, remembering, advising, histograms, plots])
+main = do
+  scale <- maybe 1 read <$> lookupEnv "MARU_TEST_SCALE"
+  defaultMain (testGroup "maru-control" [statistics, race, tuning, ratios, simulator, transactions, scaling, swinging, locks, boosts, steering scale, placing, launches, remembering, advising, histograms, plots])
 
 law :: String -> PropertyT IO () -> TestTree
 law name = testPropertyNamed name (fromString name) . property

@@ -15,16 +15,17 @@ import Maru.Control.Sim.Io
 import Maru.Control.Sim.Verdict
 import Maru.Control.Steer
 import Maru.Control.Steer.Evidence
-import System.Environment (lookupEnv)
-import Test.Tasty (TestTree, testGroup, withResource)
+import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 import Test.Tasty.Hedgehog (testPropertyNamed)
 
-steering :: TestTree
-steering = testGroup "steer" [controllers, bets, worth, loops]
+-- | So many times as much.
+steering :: Int -> TestTree
+steering scale = testGroup "steer" [controllers law, bets law, worth scale, loops law]
+  where
+    law n name = testPropertyNamed name (fromString name) . withTests (n * fromIntegral scale) . property
 
-law :: TestLimit -> String -> PropertyT IO () -> TestTree
-law n name = testPropertyNamed name (fromString name) . withTests n . property
+type Law = TestLimit -> String -> PropertyT IO () -> TestTree
 
 -- ---- any sample at all -------------------------------------------------
 
@@ -51,11 +52,11 @@ genSample topology = do
     cpus = IntMap.keys (topologyCpus topology)
     works = IntMap.fromList <$> traverse (\node -> (,) node <$> Gen.frequency [(1, pure 0), (2, Gen.double (Range.linearFrac 0 8))]) (nodes topology)
 
-controllers :: TestTree
-controllers =
+controllers :: Law -> TestTree
+controllers law =
   testGroup
     "controller"
-    [ law 10000 "sets are disjoint, allowed, of the policy's nodes, within the budget; actions say all; no ping-pong" $ do
+    [ law 1000 "sets are disjoint, allowed, of the policy's nodes, within the budget; actions say all; no ping-pong" $ do
         topology <- forAll genTopology
         policy <- forAll (Gen.element allPolicies)
         most <- forAll (Gen.int (Range.linear 0 12))
@@ -118,8 +119,8 @@ decisions config topology samples = concat (snd (foldl go (start, []) (zip [0 ..
 
 -- ---- verdicts ----------------------------------------------------------
 
-bets :: TestTree
-bets =
+bets :: Law -> TestTree
+bets law =
   testGroup
     "evidence"
     [ law 1000 "is a fair game: a pair and the same pair with its slices exchanged leave as much as there was" $ do
@@ -145,31 +146,28 @@ bets =
 
 -- | The bars of docs/steer.md. Of 200 runs a level, all kinds of noise together; seeded, so the
 -- same each time. @MARU_TEST_SCALE@ takes more of them.
-worth :: TestTree
-worth =
-  withResource scale (const (pure ())) $ \scaled ->
-    testGroup
-      "what a verdict is worth"
-      [ testCase (questionName q ++ ", at " ++ show (round (100 * level) :: Int) ++ " % of noise") $ do
-          n <- (runs *) <$> scaled
-          let answers = [(noiseName noise, answer (defaultConfig SingleSocket) q noise level 1 n) | noise <- kinds]
-              count f = sum (map (f . snd) answers)
-              all' = length kinds * n
-          case questionWithin q level of
-            Nothing -> assertBool (show answers) (20 * count answerCame <= all')
-            -- Of what turns later, nine in ten: alarms of a load that drifts may have used up the
-            -- time for trials.
-            Just _ -> assertBool (show answers) (20 * count answerTimely >= (if questionTurns q then 18 else 19) * all')
-        | (q, runs) <- zip questions [40, 10, 40, 40, 20, 40, 20],
-          level <- [0.02, 0.05, 0.2],
-          -- What turns at a fifth of noise is tried again on schedule alone.
-          not (questionTurns q) || level < 0.2,
-          -- A swing of a fifth in step with the slices, or stalls, may leave a gain undecided: then
-          -- it is off.
-          let kinds = if level > 0.1 && isJust (questionWithin q level) then [Gaussian, Heavy, Drifting] else allNoises
-      ]
-  where
-    scale = maybe 1 read <$> lookupEnv "MARU_TEST_SCALE"
+worth :: Int -> TestTree
+worth scale =
+  testGroup
+    "what a verdict is worth"
+    [ testCase (questionName q ++ ", at " ++ show (round (100 * level) :: Int) ++ " % of noise") $ do
+        let n = runs * scale
+            answers = [(noiseName noise, answer (defaultConfig SingleSocket) q noise level 1 n) | noise <- kinds]
+            count f = sum (map (f . snd) answers)
+            all' = length kinds * n
+        case questionWithin q level of
+          Nothing -> assertBool (show answers) (20 * count answerCame <= all')
+          -- Of what turns later, nine in ten: alarms of a load that drifts may have used up the
+          -- time for trials.
+          Just _ -> assertBool (show answers) (20 * count answerTimely >= (if questionTurns q then 18 else 19) * all')
+      | (q, runs) <- zip questions [40, 10, 40, 40, 20, 40, 20],
+        level <- [0.02, 0.05, 0.2],
+        -- What turns at a fifth of noise is tried again on schedule alone.
+        not (questionTurns q) || level < 0.2,
+        -- A swing of a fifth in step with the slices, or stalls, may leave a gain undecided: then
+        -- it is off.
+        let kinds = if level > 0.1 && isJust (questionWithin q level) then [Gaussian, Heavy, Drifting] else allNoises
+    ]
 
 -- ---- on a plant --------------------------------------------------------
 
@@ -191,8 +189,8 @@ genTask =
 changed :: [Period] -> [Int]
 changed periods = [t | (t, p) <- zip [0 ..] periods, not (null (periodActions p))]
 
-loops :: TestTree
-loops =
+loops :: Law -> TestTree
+loops law =
   testGroup
     "on the plant"
     [ testCase "a step of the load is answered by a trial within ten periods, or not at all" $ do
@@ -215,7 +213,7 @@ loops =
         half <- forAll (Gen.int (Range.linear 1 12))
         let load = Load "square" "" (\t p -> ([if even (p `div` half) then task else task {taskOffered = 0}], IntMap.keysSet (topologyCpus t)))
         noPingPong (defaultConfig policy) [(t, r) | (t, p) <- zip [0 ..] (run plant (Just (defaultConfig policy)) load 1 300), r <- nub (map actionReason (periodActions p))],
-      law 60 "trials take a tenth of the time at most, and that of two" $ do
+      law 20 "trials take a tenth of the time at most, and that of two" $ do
         (plant, policy) <- forAll genPlant
         auto <- forAll Gen.bool
         task <- forAll genTask

@@ -1,5 +1,7 @@
 {-# LANGUAGE OverloadedStrings #-}
 {-# LANGUAGE RankNTypes #-}
+-- Quicker to compile, and no slower where it counts: what is tested is optimised.
+{-# OPTIONS_GHC -O0 #-}
 
 -- | The grammar of Java ("Plugins").
 module GrammarTest (tests) where

@@ -1,4 +1,6 @@
 {-# LANGUAGE OverloadedStrings #-}
+-- Quicker to compile, and no slower where it counts: what is tested is optimised.
+{-# OPTIONS_GHC -O0 #-}
 
 -- | An index that is kept: the same as no index, however it was made; whole or refused.
 module IndexTest (tests) where

@@ -1,5 +1,7 @@
 {-# LANGUAGE OverloadedStrings #-}
 {-# LANGUAGE RankNTypes #-}
+-- Quicker to compile, and no slower where it counts: what is tested is optimised.
+{-# OPTIONS_GHC -O0 #-}
 
 -- | All languages, with their grammars where these were built and with the generic lexer.
 module LanguageTest (tests) where

@@ -1,4 +1,6 @@
 {-# LANGUAGE OverloadedStrings #-}
+-- Quicker to compile, and no slower where it counts: what is tested is optimised.
+{-# OPTIONS_GHC -O0 #-}
 
 module OutputTest (tests) where
 

@@ -1,3 +1,6 @@
+-- Quicker to compile, and no slower where it counts: what is tested is optimised.
+{-# OPTIONS_GHC -O0 #-}
+
 -- | The kernels against a plain model.
 module WeighTest (tests) where
 

@@ -1,4 +1,6 @@
 {-# LANGUAGE OverloadedStrings #-}
+-- Quicker to compile, and no slower where it counts: what is tested is optimised.
+{-# OPTIONS_GHC -O0 #-}
 
 -- | Small programs, made up by a generator and written in many languages; and copies of them that
 -- are disguised in ways that need no language: other names, other numbers, comments, blank lines,

@@ -6,8 +6,8 @@
  *     ranges     accesses are said before, watched or not; a system call reads what others wrote
  *     hang       node 0 says "ready", all wait for a barrier that is never full
  *     stream     node 0 writes 64 MiB in a round, of which node 1 reads each page; twelve rounds,
- *                the first of which is "ready"
- *     press      the same without end
+ *                the first of which is "ready"; in the second node 1 stops itself
+ *     press      rounds without end, and nobody stops
  *     churn      locks, trials, swaps, pages and barriers without end
  *     stuck      node 0 ends while the others wait for its lock
  *     cross      two nodes take two locks, each the other's first
@@ -35,6 +35,7 @@
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <signal.h>
 #include <stddef.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -147,6 +148,8 @@ static void stream(bool endless) {
   uint8_t *bytes = maru_dsm_alloc(STREAM);
   CHECK(bytes != NULL);
   for (uint32_t round = 1; endless || round <= STREAMED; round++) {
+    if (maru_dsm_node() == 1 && round == 2 && !endless)
+      raise(SIGSTOP);
     if (maru_dsm_node() == 0)
       memset(bytes, (int)round, STREAM);
     maru_dsm_barrier(0);

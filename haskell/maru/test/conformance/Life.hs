@@ -33,8 +33,8 @@ ends b =
         Running os end _ <- runJob b (job (holding mark) [1 :: Int ..])
         length (take 10 os) @?= 10
         end,
-    testCase "four hundred short runs in a row, each with a collection in its workers" $
-      forM_ [1 .. if b == Mpi then 100 else 400 :: Int] $ \_ ->
+    testCase "short runs in a row, each with a collection in its workers" $
+      forM_ [1 .. min 400 (times b 500)] $ \_ ->
         within 20 (valuesOf b (job (\n -> ByteString.length (ByteString.replicate (n * 1000000) 1)) [1, 2, 3])) >>= (@?= [1000000, 2000000, 3000000]),
     testCase "stop may be called twice, and after the end" $
       withRun b (job (+ 1) [1 .. 10 :: Int]) $ \running -> do
