@@ -163,6 +163,9 @@ void mr_launch_line(struct job *job, unsigned number, int to, const char *line, 
     mr_launch_show(job, to, whole, size);
 }
 
+/* As shells say it. */
+static bool is_signal(int status) { return status > 128 && status <= 128 + SIGRTMAX; }
+
 /* Where no node has said it. */
 void mr_launch_say_why(const struct job *job) {
   if (job->status == 0 || job->culprit == MR_LAUNCH_NODES || job->said)
@@ -171,8 +174,8 @@ void mr_launch_say_why(const struct job *job) {
     fprintf(stderr, "[%u] %s\n", job->lost_by, job->lost);
   else
     fprintf(stderr, "maru: launch: node %u %s %d\n", job->culprit,
-            job->status > 128 ? "was ended by signal" : "ended with status",
-            job->status > 128 ? job->status - 128 : job->status);
+            is_signal(job->status) ? "was ended by signal" : "ended with status",
+            is_signal(job->status) ? job->status - 128 : job->status);
 }
 
 void mr_launch_again(struct job *job) {
