@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -221,6 +222,29 @@ int maru_default_workers(void) {
   int workers = (int)maru_topology_workers(&topology);
   maru_topology_free(&topology);
   return workers;
+}
+
+static uint64_t available_bytes(void) {
+  char line[128];
+  unsigned long long kib, found = UINT64_MAX / 1024;
+  FILE *file = fopen("/proc/meminfo", "re");
+  while (file && fgets(line, sizeof line, file))
+    if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1)
+      found = kib;
+  if (file)
+    fclose(file);
+  return found * 1024;
+}
+
+uint64_t maru_memory_left(void) {
+  struct maru_topology topology;
+  uint64_t left = available_bytes();
+  if (mr_topology_read(&topology, MR_MEMORY) < 0)
+    return left;
+  if (topology.memory_limit < left)
+    left = topology.memory_limit;
+  maru_topology_free(&topology);
+  return left;
 }
 
 uint64_t maru_resident_bytes(void) {

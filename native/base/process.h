@@ -71,6 +71,10 @@ void maru_worker_signals(void);
  * maru_topology_read.  Reads some 5 files for each control group. */
 int maru_default_workers(void);
 
+/* Bytes that the machine could give without swapping, at most its control group's limit. All, where
+ * nothing tells. */
+uint64_t maru_memory_left(void);
+
 /* Resident memory of this process in bytes; 0 when /proc does not tell. */
 uint64_t maru_resident_bytes(void);
 

@@ -56,6 +56,9 @@
 /* `capabilities` is an array of pointers, or a pointer to one. */
 #define MARU_CAPABILITIES_INLINE (MARU_GHC >= 90400 && MARU_GHC < 91000)
 
+/* Bytes of a capability's allocation area, where nobody says otherwise. */
+#define MARU_DEFAULT_AREA (MARU_GHC >= 90200 ? 4 << 20 : 1 << 20)
+
 /* How the library under all others names what it has in a module: GHC 9.10 has split it. Compiled
    with -DMARU_GHC_STRANGE this is what a GHC would be that names it in yet another way. */
 #if defined(MARU_GHC_STRANGE)

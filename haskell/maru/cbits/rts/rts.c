@@ -100,12 +100,26 @@ void maru_rts_no_workers(void) {
   workers.alive = 0;
 }
 
-/* Allocation area of each capability, from the next collection on. Where the user chose one with
-   chunks (-A… -n…) it stays: its number of chunks is fixed at start. */
+/* Is the allocation area as the run-time system has it by itself? What a user chose (-A, -H,
+   chunks) stays; -A with that very size is taken for no choice. Before a worker changes it, and
+   once: those that it forks inherit the answer. */
+static enum { UNASKED, OURS, THEIRS } area;
+
+static bool area_by_default(void) {
+  return RtsFlags.GcFlags.minAllocAreaSize == MARU_DEFAULT_AREA / BLOCK_SIZE &&
+         !RtsFlags.GcFlags.nurseryChunkSize && !RtsFlags.GcFlags.heapSizeSuggestion &&
+         !RtsFlags.GcFlags.heapSizeSuggestionAuto;
+}
+
+bool maru_rts_area_is_ours(void) {
+  if (area == UNASKED)
+    area = area_by_default() ? OURS : THEIRS;
+  return area == OURS;
+}
+
+/* Of each capability, from the next collection on. */
 void maru_rts_set_alloc_area(int64_t bytes) {
   W_ blocks = (W_)bytes / BLOCK_SIZE;
-  if (RtsFlags.GcFlags.nurseryChunkSize)
-    return;
   RtsFlags.GcFlags.minAllocAreaSize = (uint32_t)(blocks ? blocks : 1);
   RtsFlags.GcFlags.largeAllocLim = RtsFlags.GcFlags.minAllocAreaSize;
   large_alloc_lim = (W_)RtsFlags.GcFlags.largeAllocLim * BLOCK_SIZE_W;
@@ -129,13 +143,16 @@ void maru_rts_limit_heap(int64_t bytes) {
 }
 
 /* The run-time system keeps the times of its collections only where someone asked for statistics;
-   asking later is the same as +RTS -T from then on. */
-uint64_t maru_rts_gc_elapsed_ns(void) {
+   asking later is the same as +RTS -T from then on. Nanoseconds of the processor: the process's,
+   its collector's; and how many collections. */
+void maru_rts_collector(int64_t *seen) {
   RTSStats stats;
   if (RtsFlags.GcFlags.giveStats == NO_GC_STATS)
     RtsFlags.GcFlags.giveStats = COLLECT_GC_STATS;
   getRTSStats(&stats);
-  return stats.gc_elapsed_ns > 0 ? (uint64_t)stats.gc_elapsed_ns : 0;
+  seen[0] = stats.cpu_ns;
+  seen[1] = stats.gc_cpu_ns;
+  seen[2] = (int64_t)stats.gcs;
 }
 
 enum { huge_page = 2 << 20 };

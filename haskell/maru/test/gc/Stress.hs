@@ -72,7 +72,8 @@ cases =
     ("exceptions", exceptionsCase),
     ("cycles", cyclesCase),
     ("weaks", weaksCase),
-    ("garbage", garbageCase)
+    ("garbage", garbageCase),
+    ("area", areaCase)
   ]
 
 wrong :: String -> IO a
@@ -190,6 +191,18 @@ keepCase rounds = do
       forM_ old $ \(q, vs) -> check "a kept value" (vs == map (tree q) keys)
       writeIORef kept (take 2 old)
       performMajorGC
+
+-- | An allocation area that becomes larger and smaller, and a worker's that inherits it.
+areaCase :: Int -> IO ()
+areaCase rounds = forM_ [1 .. rounds] $ \r -> forM_ [1, 8, 2, 1] $ \mebibytes -> do
+  setAllocArea (mebibytes * 1048576)
+  let keys = [1 .. 100 * mebibytes]
+      sums = map (summary . tree r) keys
+  check "what was computed meanwhile" (sum (map fst sums) == sum [60 + (k * 37) `mod` 90 | k <- keys])
+  area <- allocArea
+  check "the size" (area == mebibytes * 1048576)
+  ys <- start 2 False (take 30 sums) >>= results
+  check "what its worker computed" (ys == take 30 sums)
 
 -- | Raw memory: before the release, after it, after collections, and sent on.
 bytesCase :: Int -> IO ()

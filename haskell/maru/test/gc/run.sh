@@ -35,7 +35,7 @@ link() {
   out=$1
   shift
   # shellcheck disable=SC2086 # a list of files
-  ghc -v0 -O1 -i"$package/src" -i"$here" -i"$package/test/closures" -outputdir "$build" -rtsopts "$@" \
+  ghc -v0 -O1 -i"$package/src" -i"$package/policy" -i"$here" -i"$package/test/closures" -outputdir "$build" -rtsopts "$@" \
     $objects "$here/Stress.hs" -o "$build/$out" || exit 70
 }
 # Of each GHC that is listed: what passes here may be listed for closures, too.
@@ -95,6 +95,10 @@ for case in overflow cycles; do
   run threaded-debug "$case" -DS -N2 -A16m
   run debug "$case" -DS -A16m -c
 done
+run plain area
+run debug area -DS
+run debug area -DS -c
+run threaded-debug area -DS -N2
 run plain garbage -T -A256k
 run threaded garbage -T -A256k -N2
 exit $failed

@@ -24,6 +24,7 @@ module Maru.Native.Process
     endNow,
     killNow,
     residentBytes,
+    memoryLeft,
   )
 where
 
@@ -164,6 +165,12 @@ foreign import ccall unsafe "maru_resident_bytes" c_resident :: IO Word64
 -- | Memory of this process that is in RAM; 0 when unknown.
 residentBytes :: IO Int
 residentBytes = fromIntegral <$> c_resident
+
+foreign import ccall safe "maru_memory_left" c_memoryLeft :: IO Word64
+
+-- | Bytes that the machine could give without swapping, at most its control group's limit.
+memoryLeft :: IO Int
+memoryLeft = fromIntegral . min (fromIntegral (maxBound :: Int)) <$> c_memoryLeft
 
 -- | SIGKILL. Harmless when it has ended already.
 killNow :: Process -> IO ()

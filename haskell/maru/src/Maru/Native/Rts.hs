@@ -16,9 +16,10 @@ module Maru.Native.Rts
     -- * Memory
     setAllocArea,
     allocArea,
+    areaIsOurs,
+    collectorLook,
     limitHeap,
     collapseHeap,
-    gcElapsedNs,
 
     -- * Time and order
     shortSlices,
@@ -39,15 +40,16 @@ import Control.Monad (void)
 import Data.Int (Int64)
 import Data.Word (Word64)
 import Foreign.C (CBool (..), CInt (..), CString, Errno (..), errnoToIOError, peekCString, throwErrnoIfMinus1)
-import Foreign.Marshal (alloca)
+import Foreign.Marshal (alloca, allocaArray)
 import Foreign.Ptr (Ptr, nullPtr)
 import Foreign.StablePtr (StablePtr, freeStablePtr, newStablePtr)
-import Foreign.Storable (peek)
+import Foreign.Storable (peek, peekElemOff)
 import GHC.Exts (Any, Int (I#), MVar#, Ptr (Ptr), RealWorld, addr2Int#, addrToAny#, anyToAddr#, int2Addr#)
 import GHC.IO (IO (IO))
 import GHC.IO.Handle.Types (Handle (..), Handle__)
 import GHC.MVar (MVar (..))
 import Maru.Failure (Unavailable (..))
+import Maru.Internal.Area (Look (..))
 import Maru.Native.Ghc (exceptionOf, partsOf)
 import System.IO (stderr, stdout)
 import System.Posix.Types (CPid (..), ProcessID)
@@ -72,8 +74,11 @@ foreign import ccall unsafe "maru_rts_set_alloc_area"
 foreign import ccall unsafe "maru_rts_alloc_area"
   c_allocArea :: IO Int64
 
-foreign import ccall unsafe "maru_rts_gc_elapsed_ns"
-  c_gcElapsedNs :: IO Word64
+foreign import ccall unsafe "maru_rts_area_is_ours"
+  c_areaIsOurs :: IO CBool
+
+foreign import ccall unsafe "maru_rts_collector"
+  c_collector :: Ptr Int64 -> IO ()
 
 foreign import ccall safe "maru_rts_collapse_heap"
   c_collapseHeap :: IO Int64
@@ -127,8 +132,7 @@ lockHandles = case (variable stdout, variable stderr) of
     variable (DuplexHandle _ _ m) = m
 
 -- | Bytes of the allocation area of each capability, from the next collection
--- on. No effect where the program runs with nursery chunks (@-n@, or @-A16m@
--- and more with several capabilities): their number is fixed at start.
+-- on. Only where 'areaIsOurs'.
 setAllocArea :: Int -> IO ()
 setAllocArea = c_setAllocArea . fromIntegral
 
@@ -164,10 +168,16 @@ collapseHeap = do
   where
     reason code = show (errnoToIOError "madvise" (Errno (fromIntegral (negate code))) Nothing Nothing)
 
--- | Nanoseconds that this process has spent in garbage collections. Without
--- @+RTS -T@ the run-time system starts to count at the first call.
-gcElapsedNs :: IO Word64
-gcElapsedNs = c_gcElapsedNs
+-- | In a worker: whoever started the program left the allocation area to the run-time system.
+areaIsOurs :: IO Bool
+areaIsOurs = (/= 0) <$> c_areaIsOurs
+
+-- | What this process and its collector have done. Without @+RTS -T@ the run-time system counts from
+-- the first call on.
+collectorLook :: IO Look
+collectorLook = allocaArray 3 $ \at -> do
+  c_collector at
+  Look <$> peekElemOff at 0 <*> peekElemOff at 1 <*> peekElemOff at 2 <*> allocArea
 
 -- | For so many microseconds from now a thread that computes on this capability lets others run
 -- every half a millisecond, not every 20. No effect on one that does not allocate, or is in an

@@ -27,6 +27,7 @@ import Maru.Backend.Process.Fabric
 import Maru.Backend.Process.Wire
 import Maru.Codec (Codec (..))
 import Maru.Failure (Death (..))
+import Maru.Internal.Area
 import Maru.Internal.Budget (enterWorker)
 import Maru.Native.Channel (nowNs)
 import Maru.Native.Letter (letterReceiver, letterStale)
@@ -110,47 +111,46 @@ work w = do
   tell (link w) Initialised
   for_ (assignedSegments a) $ \s ->
     runItems w (assignedFunction a) (segmentFirst s) (segmentCount s) (segmentCells s)
-  noting <- gcElapsedNs
-  let collected = Collected (startedNs w) noting
-  maybe (claimLoop w collected (assignedCursor a)) (receive w collected) (assignedLetters a)
+  nursery <- newNursery w
+  maybe (claimLoop w nursery (assignedCursor a)) (receive w nursery) (assignedLetters a)
   where
     a = assignment w
 
 -- Claims until the coordinator has closed the fabric and nothing is left.
-claimLoop :: Worker a b -> Collected -> Cursor a -> IO ()
-claimLoop w collected cursor = do
+claimLoop :: Worker a b -> Nursery -> Cursor a -> IO ()
+claimLoop w nursery cursor = do
   now <- nowNs
-  collected' <- growNursery w now collected
+  nursery' <- growNursery w now nursery
   claimed <- claimChunk (link w) (now + 1000000000)
   case claimed of
     -- Before the end is seen by itself a map inside a brother's item may need the core.
     Closed -> tell (link w) Leaving
-    NotYet -> claimLoop w collected' cursor
+    NotYet -> claimLoop w nursery' cursor
     Claimed (Chunk first count) -> do
       before <- nowNs
       cells <- reach w cursor first count
       rest <- runItems w (assignedFunction (assignment w)) first count cells
       after <- nowNs
       chunkDone (link w) count (after - before)
-      claimLoop w collected' (Cursor (first + count) rest)
+      claimLoop w nursery' (Cursor (first + count) rest)
 
 -- Its initialiser may have made it useless, and each successor, too.
-receive :: Worker a b -> Collected -> Letters a b -> IO ()
-receive w collected letters = do
+receive :: Worker a b -> Nursery -> Letters a b -> IO ()
+receive w nursery letters = do
   stale <- letterStale
   when stale (retire w 0 "its initialiser made a major collection")
   called <- lettersCall letters
-  serve w collected (Served (startedNs w) called) letters
+  serve w nursery (Served (startedNs w) called) letters
 
 -- | When a call was last seen, and its number.
 data Served = Served !Int64 !Word64
 
 -- Serves one call after the other. It leaves when there was none for long, and when it has
 -- made a major collection: some of what it inherited, and a letter may mean, is gone then.
-serve :: Worker a b -> Collected -> Served -> Letters a b -> IO ()
-serve w collected served@(Served since known) letters = do
+serve :: Worker a b -> Nursery -> Served -> Letters a b -> IO ()
+serve w nursery served@(Served since known) letters = do
   now <- nowNs
-  collected' <- growNursery w now collected
+  nursery' <- growNursery w now nursery
   stale <- letterStale
   unless stale $ do
     claimed <- claimChunk (link w) (now + min 1000000000 (lettersIdle letters))
@@ -160,7 +160,7 @@ serve w collected served@(Served since known) letters = do
         -- Other workers may have done it all.
         called <- lettersCall letters
         let served' = if called == known then served else Served now called
-        unless (called == known && now - since > lettersIdle letters) (serve w collected' served' letters)
+        unless (called == known && now - since > lettersIdle letters) (serve w nursery' served' letters)
       Claimed chunk@(Chunk first count) -> do
         before <- nowNs
         called <- lettersCall letters
@@ -171,31 +171,31 @@ serve w collected served@(Served since known) letters = do
             _ <- runItems w f first count cells
             after <- nowNs
             chunkDone (link w) count (after - before)
-            serve w collected' (Served after called) letters
+            serve w nursery' (Served after called) letters
 
--- | When the collector's time was last looked at, and what it was then.
-data Collected = Collected !Int64 !Word64
+-- | When the collector was last looked at, and what is known of the allocation area. 'Nothing': it is
+-- the user's.
+newtype Nursery = Nursery (Maybe (Int64, Area))
 
--- The allocation area grows while the collector takes more than a twentieth of
--- the time: to 'cachedArea', and beyond it only where most of the time goes there.
-growNursery :: Worker a b -> Int64 -> Collected -> IO Collected
-growNursery w now before@(Collected since spent)
-  | now - since < 5000000 = pure before
-  | otherwise = do
-    total <- gcElapsedNs
-    area <- allocArea
-    let share = fromIntegral (total - spent) / fromIntegral (now - since) :: Double
-        allowed = assignedNursery (assignment w)
-        most = if share > 0.5 then allowed else min allowed cachedArea
-        wanted = min most (area * (if share > 0.25 then 16 else 4))
-    when (share > 0.05 && area < wanted) (setAllocArea wanted)
-    pure (Collected now total)
+newNursery :: Worker a b -> IO Nursery
+newNursery w = do
+  ours <- areaIsOurs
+  Nursery <$> if ours then Just . (,) (startedNs w) . newArea <$> collectorLook else pure Nothing
 
--- | Bytes. A larger area spares collections and loses more to caches and page
--- tables: of 1 to 64 MiB, 16 is the fastest for all of our workloads or within 3 %
--- of it (measured; bench/map).
-cachedArea :: Int
-cachedArea = 16 * 1024 * 1024
+-- Enlarged or made smaller between two chunks, see "Maru.Internal.Area".
+growNursery :: Worker a b -> Int64 -> Nursery -> IO Nursery
+growNursery w now nursery@(Nursery known) = case known of
+  Just (looked, area) | now - looked >= 5000000 -> do
+    seen <- collectorLook
+    let (wanted, area') = stepArea (assignedNursery (assignment w)) seen area
+    for_ wanted $ \size ->
+      if size < lookArea seen then setAllocArea size else roomForArea >>= growTo (lookArea seen) . min size
+    pure (Nursery (Just (now, area')))
+  _ -> pure nursery
+  where
+    growTo before size = when (size > before) (setAllocArea size)
+    -- As of the bound of its memory: a quarter of the worker's share.
+    roomForArea = (`div` (4 * max 1 (assignedSiblings (assignment w)))) <$> memoryLeft
 
 -- | The cells from @first@ on, at least @count@ of them evaluated. A spine
 -- that this process cannot walk by itself (it comes from a file, or from
