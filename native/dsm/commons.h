@@ -1,8 +1,8 @@
-/* commons.h: what nodes that have one memory keep there beside pages, for each id of a program: a
- * lock (latch.h), a barrier and a counter (internal to libmaru-dsm).
+/* commons.h: what nodes that have one memory keep there beside pages (internal to libmaru-dsm).
  *
- * Each has a line of its own.  All zero: nobody holds the lock, nobody is at the barrier, and the
- * counter is 0.  Thread-safety: any thread of any process that maps it.
+ * For each id of a program these are a lock (latch.h), a barrier and a counter. Each has a line of
+ * its own.  All zero: nobody holds the lock, nobody is at the barrier, and the counter is 0.
+ * Thread-safety: any thread of any process that maps it.
  */
 #ifndef MARU_DSM_COMMONS_H
 #define MARU_DSM_COMMONS_H
@@ -27,9 +27,9 @@ struct mr_commons {
   struct mr_tally counters[MARU_DSM_IDS];
 };
 
-/* Comes to the barrier of so many.  1: all have come, and the others are told.  0: waits until the
- * turn, but for MARU_WAIT_ARMED, is *turn no more.  -EINVAL: who is there waits for another number;
- * nothing has changed. */
+/* Comes to the barrier of so many.  1: all have come, and the others are told.  0: the caller has
+ * to wait until the turn, but for MARU_WAIT_ARMED, is *turn no more.  -EINVAL, and nothing has
+ * changed: others are there that wait for another number. */
 int mr_gathering_come(struct mr_gathering *barrier, uint32_t parties, uint32_t *turn);
 
 #endif

@@ -263,8 +263,8 @@ int mr_core_sync(struct mr_core *core, enum mr_op op, uint32_t id, int64_t argum
 /* MR_COMPARE_SWAP, which mr_core_sync refuses. */
 int mr_core_swap(struct mr_core *core, uint32_t id, int64_t expected, int64_t value);
 
-/* From now on programs' locks are beside the core, on all nodes: with MR_CONDITION the core gives
- * the lock by sink.unlock, and is done when the node has been signalled, without the lock. */
+/* From now on programs' locks are beside the core, on all nodes.  With MR_CONDITION the core gives
+ * the lock by sink.unlock.  It is done when the node has been signalled, without the lock. */
 void mr_core_locks_apart(struct mr_core *core);
 /* A wait of the computing thread beside the core is over. */
 void mr_core_went_on(struct mr_core *core);

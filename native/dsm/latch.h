@@ -2,8 +2,8 @@
  *
  * A *latch* lies in memory that all of them map, and says which node holds the lock.  Who finds it
  * free takes it: no message is sent.  Who does not for a while takes the lock of the protocol
- * (manager.h) of the same number, whose turns make a queue.  So one node at a time is *first*: it
- * alone sleeps at the latch, and gives the protocol's lock to the next when it has the latch.
+ * (manager.h) of the same number, whose turns make a queue.  So one node at a time is *first*.  It
+ * alone sleeps at the latch.  When it has the latch it gives the protocol's lock to the next.
  *
  * A free latch may be taken in front of the first: it is asleep, and who runs need not wait until
  * it has woken up.  After a millisecond the first is *impatient*.  Then nobody else takes
@@ -11,7 +11,7 @@
  * and Kogan, 2020).
  *
  * A node that dies holding a latch ends the job: latches are not for jobs that take checkpoints.
- * models/dsm-latch.pml has all this, and how a job is found of which every node waits.
+ * models/dsm-latch.pml has all this.  It also has how a job is found of which every node waits.
  *
  * Thread-safety: any thread of any process that maps it; a node counts as one holder.
  * Signal-safety: as maru_wait.

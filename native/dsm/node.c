@@ -19,10 +19,15 @@
 
 /* ---- requests of the program's thread ---------------------------------------------- */
 
-static void node_begin(void) {
+/* Not where a handler has interrupted who has it. */
+static void lock_node(void) {
   if (pthread_mutex_lock(&mr_self.lock) == EDEADLK)
     mr_node_die(STATUS_INTERNAL,
                 "a signal handler used the shared memory while a request was under way");
+}
+
+static void node_begin(void) {
+  lock_node();
   mr_self.asking = true;
   mr_self.done = false;
   mr_self.requests++;
@@ -178,7 +183,7 @@ static int64_t swap(uint64_t object, uint64_t expected, uint64_t value) {
 
 static int64_t begin_apart(enum mr_op op, uint32_t object, const MARU_ATOMIC(uint32_t) * word,
                            uint32_t turn) {
-  pthread_mutex_lock(&mr_self.lock);
+  lock_node();
   mr_self.apart.op = op;
   mr_self.apart.object = object;
   mr_self.apart.turn = turn;
@@ -189,7 +194,7 @@ static int64_t begin_apart(enum mr_op op, uint32_t object, const MARU_ATOMIC(uin
 }
 
 static void end_apart(enum mr_stand_wait what, int64_t since) {
-  pthread_mutex_lock(&mr_self.lock);
+  lock_node();
   mr_self.apart.word = NULL;
   mr_core_went_on(mr_self.core);
   pthread_mutex_unlock(&mr_self.lock);

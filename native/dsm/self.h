@@ -60,8 +60,8 @@ struct mr_self {
   bool captures;
   enum { ANEW, PARKED, WAITING } resumed;
   bool restoring; /* its core goes on from a checkpoint, its program does not yet; under the lock */
-  /* What nodes that have one memory share beside it, and how the program's thread waits for them; NULL: the
-   * protocol has them. */
+  /* What nodes that have one memory share beside it, and how the program's thread waits for them;
+   * NULL: the protocol has them. */
   struct mr_commons *commons;
   int commons_fd;
   struct maru_wait_policy awake, asleep;

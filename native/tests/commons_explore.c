@@ -1,6 +1,7 @@
 /* Description: the shipped locks and barriers of nodes that have one memory, under a scheduler of
- * our own: one at a time, nobody lost, and each other node comes at most once past an impatient
- * first; nobody leaves a barrier before all have come. A play must also reach what it is about. */
+ * our own.  One at a time has a lock, nobody is lost, and each other node comes at most once past
+ * an impatient first.  Nobody leaves a barrier before all have come. A play must also reach what it
+ * is about. */
 #include "../dsm/commons.h"
 
 #include "../explore/explore.h"

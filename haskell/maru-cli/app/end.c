@@ -1,7 +1,7 @@
 /* end.c: GHC's run-time system aborts, or ends with status 1, and asks for a report to its makers.
  * Nearly always a limit of the caller's is too small: the line says which, and what to do.
  *
- * Open files are counted before: with some of those that it needs the run-time system goes on
+ * Open files are counted before.  With some of those that it needs the run-time system goes on
  * without a part of itself, or ends at a moment that differs from run to run.
  */
 #define _GNU_SOURCE /* O_PATH */
@@ -37,8 +37,8 @@ static atomic_bool said;
 
 static bool is(const char *word, const char *other) { return strcmp(word, other) == 0; }
 
-/* As each command has it: `maru run` and its like have the command's own statuses, and the last
- * words of a run are said with the status that it had. */
+/* As each command has it.  `maru run` and its like have the command's own statuses.  The last words
+ * of a run are said with the status that it had. */
 static void note_status(int argc, char **argv) {
   const char *command = argc > 1 ? argv[1] : "";
   bool last_words = argc > 3 && (is(command, "report-run") || is(command, "report-launch"));

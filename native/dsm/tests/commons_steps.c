@@ -1,5 +1,5 @@
-/* Description: a barrier of nodes that have one memory is of one size at a time, and a lock is given
- * by its holder alone. */
+/* Description: a barrier of nodes that have one memory is of one size at a time, and a lock is
+ * given by its holder alone. */
 #include "../commons.h"
 
 #include "check.h"

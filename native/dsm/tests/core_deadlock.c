@@ -197,6 +197,28 @@ static void at_latches(void) {
   world_destroy(&world);
 }
 
+/* Who waits for a signal gives its latch, and has it again; the protocol's lock is free then. */
+static void signalled(uint64_t seed) {
+  struct shape shape = {.nodes = 2, .pages = 1, .home_run = 1, .objects = 8, .latches = true};
+  world_create(&world, &shape, seed);
+  struct program *waiter = &world.nodes[0].program, *other = &world.nodes[1].program;
+  emit(waiter, lock_of(3));
+  emit(waiter, sync_of(MR_POST, 5, 1));
+  emit(waiter, sync_of(MR_CONDITION, 4, 3));
+  emit(waiter, unlock_of(3));
+  emit(other, sync_of(MR_WAIT, 5, 0));
+  emit(other, lock_of(3)); /* once the waiter has given it */
+  emit(other, sync_of(MR_SIGNAL, 4, 0));
+  emit(other, unlock_of(3));
+  for (int turn = 0; turn < TURNS; turn++)
+    for (uint16_t i = 0; i < 2; i++) {
+      emit(&world.nodes[i].program, lock_of(3));
+      emit(&world.nodes[i].program, unlock_of(3));
+    }
+  world_run(&world);
+  world_destroy(&world);
+}
+
 int main(void) {
   uint64_t seed = setting("MARU_DSM_SEED", 1), stuck = 0;
   uint64_t schedules = setting("MARU_DSM_SCHEDULES", SCHEDULES * setting("MARU_TEST_SCALE", 1));
@@ -205,6 +227,8 @@ int main(void) {
   strangers();
   between();
   at_latches();
+  for (uint64_t i = 0; i < 50; i++)
+    signalled(seed + i);
   for (uint64_t i = 0; i < schedules; i++)
     stuck += one(seed + i);
   printf("%llu schedules from seed %llu, %llu stuck\n", (unsigned long long)schedules,

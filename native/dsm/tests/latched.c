@@ -1,5 +1,5 @@
-/* The way to a latch as node.c has it, in steps of a world: tries, asks for the protocol's lock,
- * takes the latch as the first, gives the protocol's lock. */
+/* The way to a latch as node.c has it, in steps of a world.  A node tries, asks for the protocol's
+ * lock, takes the latch as the first, and gives the protocol's lock. */
 #include "world.h"
 
 #include "check.h"

@@ -18,15 +18,15 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.append(str(HERE.parents[1] / "tests"))
 from own_group import outcome  # noqa: E402
 
-SOURCES = ["acquire.c", "core.c", "deadlock.c", "effects.c", "fetch.c", "habits.c", "history.c", "pages.c", "progress.c", "races.c", "save.c", "shown.c", "sync.c", "wanted.c", "manager.c", "intervals.c", "locks.c", "message.c", "diff.c"]
+SOURCES = ["acquire.c", "core.c", "deadlock.c", "effects.c", "fetch.c", "habits.c", "history.c", "pages.c", "progress.c", "races.c", "save.c", "shown.c", "sync.c", "wanted.c", "manager.c", "intervals.c", "latch.c", "locks.c", "message.c", "diff.c"]
 # The quickest first; the first finding ends a mutant.
 TESTS = {"manager_steps": "1", "core_litmus": "300", "core_edges": "50", "core_deadlock": "1", "core_habits": "1", "core_homes": "1", "core_ways": "1", "core_random": "30000", "history_steps": "1", "races_steps": "1", "diff_pages": "300"}
 # Where a source has a test of its own, that is the quickest to find.
 OWN = {"habits.c": "core_habits", "deadlock.c": "core_deadlock", "history.c": "history_steps", "races.c": "races_steps", "save.c": "core_random", "diff.c": "diff_pages"}
 FLAGS = ["-std=gnu11", "-O1", "-w", "-fPIC", f"-I{HERE.parent.parent}/include", f"-I{HERE.parent.parent}/tests"]
 # Linked with every test, and what the sources need of others.
-HELPERS = ["world"]
-LIBRARIES = []
+HELPERS = ["world", "latched"]
+LIBRARIES = [HERE.parents[2] / "build/lib/libmaru.a", "-lpthread"]
 CORE = "libcore.so"
 NAMED = f"-Wl,-soname,{CORE}"
 SECONDS = 60
@@ -77,6 +77,10 @@ MUTANTS = [
     ("what happens between two looks does not count", "deadlock.c",
      "    if (look->first[q].received != look->second[q].received)\n", "    if (false)\n"),
     ("looks count as messages", "core.c", "core->received += rc >= 0 && !mr_looks(header.type);", "core->received += rc >= 0;"),
+    ("a wait beside the core that is over does not count", "deadlock.c", "  core->sent++;\n  core->received++;\n", "  (void)core;\n"),
+    ("who waits beside the core is not seen", "deadlock.c", "core->config.sink->apart != NULL", "false"),
+    ("a condition keeps a lock beside the core", "sync.c", "    core->config.sink->unlock(core->config.context, pending->lock);\n", ""),
+    ("who was signalled asks the core for a lock beside it", "sync.c", "    pending->stage = RETURNS;\n    if (!core->locks_apart) {", "    pending->stage = RETURNS;\n    if (true) {"),
     ("a stuck job is never called so", "deadlock.c", "seen.wait.waits = waits == 1;", "seen.wait.waits = false;"),
     ("anybody's word about any look is taken", "deadlock.c", "look->awaited == 0 || ", ""),
     ("an ordered write counts as a race", "races.c",

@@ -16,7 +16,6 @@ mutants.SOURCES = ["hmac.c", "handshake.c", "alive.c", "join.c", "address.c"]
 mutants.TESTS = {"hmac_vectors": "1", "handshake_explore": "20000", "handshake_steps": "1", "alive_signs": "1", "join_strangers": "10"}
 mutants.OWN = {"hmac.c": "hmac_vectors", "handshake.c": "handshake_explore", "alive.c": "alive_signs", "join.c": "join_strangers"}
 mutants.HELPERS = []
-mutants.LIBRARIES = [mutants.HERE.parents[2] / "build/lib/libmaru.a", "-lpthread"]
 
 # Without a fault the slowest test takes 10 s, which it waits for the most part.
 mutants.SECONDS = 30

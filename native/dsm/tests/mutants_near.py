@@ -17,7 +17,6 @@ mutants.OWN = {}
 mutants.SECONDS = 20
 mutants.HELPERS = []
 mutants.FLAGS.append(f"-I{mutants.HERE.parent.parent}/base")
-mutants.LIBRARIES = [mutants.HERE.parents[2] / "build/lib/libmaru.a", "-lpthread"]
 
 mutants.MUTANTS = [
     ("an end is taken for a refusal", "near.c", "    answer->ended = n <= 0;", "    answer->came += n <= 0 ? sizeof answer->word : 0;"),
