@@ -153,8 +153,8 @@ ours =
         figurePublished = Value "None: our own bars, geometric mean 1.1 of tuned sparks, none below 0.95." [],
         figureHere =
           Value
-            "Two virtual CPUs, nothing else running, 2026-11-28, 6 to 26 rounds: geometric mean 1.10 (1.08 … 1.14) of tuned sparks. `queens` has 0.93 (0.92 … 0.97: holds), `minimax` 0.91 (0.83 … 0.95, MISSED), `matmult` 0.77 (0.67 … 0.81, MISSED), all others hold. Sparks get flags, of which `-A64m` gains most in `matmult`; maru gets none. Before maps within maps shared the cores (the second file) the mean was 1.04, and `queens` 0.70, `minimax` 0.74, `kmeans` 0.83, `matmult` 0.93 in one run."
-            ["map/programs/2026-11-28-2cpu-idle.json", "map/programs/2026-11-28-2cpu-before.json"],
+            "Two virtual CPUs (AMD EPYC), nothing else running, 2026-11-29, 6 to 16 rounds: geometric mean 1.13 (1.11 … 1.17) of tuned sparks. `queens` has 0.87 (0.86 … 0.90, MISSED), `matmult` 0.85 (0.83 … 0.95, MISSED), `minimax` 0.94 (0.92 … 0.96: holds), all others hold. Sparks get flags, of which `-A64m` gains most in `matmult`; maru gets none. The day before, on an Intel Xeon (the second file), the mean was 1.10, and `queens` 0.93, `minimax` 0.91, `matmult` 0.77."
+            ["map/programs/2026-11-29-2cpu.json", "map/programs/2026-11-28-2cpu-idle.json"],
         figureSixteen = Value "On 2026-11-22, by ports of the originals, one run each: three were faster under `Shm`, five under sparks. They were written anew since; these were not run on 16 cores." [],
         figureSimulated = Without "The simulator has no sparks.",
         figureExperiments = ["map/programs"],
