@@ -10,7 +10,7 @@
 
 static uint32_t word_of(uint16_t node) { return (node + 1u) * MARU_WAIT_STEP; }
 
-/* Whoever may now. Acquire: what the last holder did is seen. */
+/* For a node that may go first now. Acquire: what the last holder did is seen. */
 static bool take_free(struct mr_latch *latch, uint16_t me) {
   uint32_t seen = atomic_load_explicit(&latch->holder, memory_order_relaxed);
   /* The doorbell of a first that is about to sleep stays set. */
@@ -19,7 +19,7 @@ static bool take_free(struct mr_latch *latch, uint16_t me) {
                                                  memory_order_acquire, memory_order_relaxed);
 }
 
-/* Relaxed: who reads it late goes first once more. */
+/* Relaxed: a node that reads it late goes first once more. */
 static bool is_impatient(const struct mr_latch *latch) {
   return atomic_load_explicit(&latch->impatient, memory_order_relaxed) != 0;
 }

@@ -4,7 +4,7 @@
 
 #include "check.h"
 
-/* Who is there waits for another number. */
+/* A node that is there waits for another number. */
 static void sizes(void) {
   struct mr_gathering barrier = {0};
   uint32_t turn;

@@ -8,7 +8,7 @@
 --   * A step that did not spare 'worthwhile' of the time is taken back: what the items keep is copied
 --     however rarely, and a larger area loses more to caches and page tables. It is tried again
 --     where the collector takes twice as much.
---   * Where collections are rare and dear it grows at once: who allocates so little loses nothing by it.
+--   * Where collections are rare and dear it grows at once: a worker that allocates so little loses nothing by it.
 --   * Elsewhere, up to the first look that finds a collection nothing is judged: that one copies what the caller
 --     left, on fresh pages. But ten that took a quarter of the time say enough.
 --   * Beyond 'cachedArea' it goes only where most of the time goes there.
