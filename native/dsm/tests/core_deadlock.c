@@ -197,7 +197,8 @@ static void at_latches(void) {
   world_destroy(&world);
 }
 
-/* Who waits for a signal gives its latch, and has it again; the protocol's lock is free then. */
+/* A node that waits for a signal gives its latch, and has it again.  The protocol's lock is free
+ * then. */
 static void signalled(uint64_t seed) {
   struct shape shape = {.nodes = 2, .pages = 1, .home_run = 1, .objects = 8, .latches = true};
   world_create(&world, &shape, seed);

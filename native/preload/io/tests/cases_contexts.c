@@ -163,8 +163,7 @@ static __thread int self;
 static volatile int moves;
 static char task_stack[1 << 16];
 
-/* swapcontext lets signals in before it has left its caller's stack: there the task is not begun.
- */
+/* swapcontext lets signals in while it is on its caller's stack: there the task is not begun. */
 static __attribute__((noinline)) void goes_home(int number) {
   char *here = __builtin_frame_address(0);
   if (here < task_stack || here >= task_stack + sizeof task_stack) {

@@ -168,7 +168,7 @@ collapseHeap = do
   where
     reason code = show (errnoToIOError "madvise" (Errno (fromIntegral (negate code))) Nothing Nothing)
 
--- | In a worker: whoever started the program left the allocation area to the run-time system.
+-- | In a worker: the allocation area was left to the run-time system at the program's start.
 areaIsOurs :: IO Bool
 areaIsOurs = (/= 0) <$> c_areaIsOurs
 
