@@ -40,8 +40,8 @@
 
 struct mr_area {
   enum mr_access_way way;
-  bool open; /* all is allowed, but for pages that are guarded; `allowed` is not there, or old */
-  pid_t owner;
+  bool open;  /* all is allowed, but for pages that are guarded; `allowed` is not there, or old */
+  bool *here; /* a page: true, but in a child, where the kernel wipes it */
   uint32_t pages;
   uint8_t *program;
   uint8_t *runtime;
@@ -322,7 +322,7 @@ static void on_signal(int signal, siginfo_t *info, void *context) {
   struct mr_area *area = info->si_code > 0 ? area_of(address) : NULL;
   int rc = -EFAULT;
   /* A child has a copy of all this, but not the memory, and no part in the job. */
-  if (area != NULL && area->way == way && area->owner == getpid()) {
+  if (area != NULL && area->way == way && mr_area_is_here(area)) {
     uint32_t page = page_at(area, address);
     rc = area->fault(area->context, page, was_write(context, area, page));
   }
@@ -455,8 +455,21 @@ static int map_views(struct mr_area *area, void *address) {
   return area->runtime != NULL ? 0 : -ENOMEM;
 }
 
+static int mark_process(struct mr_area *area) {
+  bool *here = mmap(NULL, MR_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (here == MAP_FAILED)
+    return -errno;
+  area->here = here;
+  *here = true;
+  return madvise(here, MR_PAGE, MADV_WIPEONFORK) < 0 ? -errno : 0;
+}
+
+bool mr_area_is_here(const struct mr_area *area) { return *(const volatile bool *)area->here; }
+
 static int set_up(struct mr_area *area, void *address) {
-  int rc = map_views(area, address);
+  int rc = mark_process(area);
+  if (rc == 0)
+    rc = map_views(area, address);
   if (rc < 0)
     return rc;
   /* One page at a time is allowed or not; and a child could not be watched.  That
@@ -477,13 +490,14 @@ int mr_area_create_lone(struct mr_area **area, void *address, uint32_t pages) {
   struct mr_area *a = calloc(1, sizeof *a);
   if (a == NULL)
     return -ENOMEM;
-  *a = (struct mr_area){
-      .open = true, .owner = getpid(), .pages = pages, .window_first = pages, .fd = -1, .uffd = -1};
+  *a = (struct mr_area){.open = true, .pages = pages, .window_first = pages, .fd = -1, .uffd = -1};
   int place = address != NULL ? MAP_FIXED_NOREPLACE : 0;
   void *at = mmap(address, bytes_of(a), PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | place, -1, 0);
   int rc = at == MAP_FAILED ? -errno : address != NULL && at != address ? -EEXIST : 0;
   a->program = a->runtime = at == MAP_FAILED ? NULL : at;
+  if (rc == 0)
+    rc = mark_process(a);
   if (rc < 0) {
     mr_area_destroy(a);
     return rc;
@@ -502,7 +516,6 @@ int mr_area_create(struct mr_area **area, enum mr_access_way way, void *address,
   if (a == NULL)
     return -ENOMEM;
   *a = (struct mr_area){.way = way,
-                        .owner = getpid(),
                         .pages = pages,
                         .window_first = pages,
                         .fd = -1,
@@ -526,6 +539,8 @@ void mr_area_destroy(struct mr_area *area) {
     munmap(area->runtime, bytes_of(area));
   if (area->window != NULL)
     mprotect(area->window, window_bytes(area), PROT_READ | PROT_WRITE);
+  if (area->here != NULL)
+    munmap(area->here, MR_PAGE);
   if (area->uffd >= 0)
     close(area->uffd);
   if (area->fd >= 0)

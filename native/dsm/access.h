@@ -65,6 +65,9 @@ int mr_area_create(struct mr_area **area, enum mr_access_way way, void *address,
  * allowed. Its pages cost what those of malloc cost, huge pages where the system gives such. It
  * has no window. -EEXIST, -ENOMEM, -EINVAL as above. */
 int mr_area_create_lone(struct mr_area **area, void *address, uint32_t pages);
+/* Whether this process made it, and is no child (fork) of one that did. Costs a load, no call. Any
+ * thread, in signal handlers too; a child of vfork counts as its parent. */
+bool mr_area_is_here(const struct mr_area *area);
 /* No thread may access it any more. */
 void mr_area_destroy(struct mr_area *area);
 

@@ -37,7 +37,6 @@ struct mr_self {
   bool done;              /* it */
   uint64_t requests;      /* so many */
   int64_t result;
-  pid_t owner;
   uint16_t nodes, me, up;  /* up: peers that have not left */
   bool leaving, unwatched; /* unwatched: the program says what it accesses */
   bool lone;               /* nobody has to know what it accesses: alone, or all use one memory */

@@ -119,8 +119,8 @@ static void begin_to_help(struct mr_server *s, const bool *done) {
   mr_ready_leaves(s->config.ready, MR_SERVER_LISTENS);
   s->awaited = done;
   atomic_store_explicit(&s->helped, true, memory_order_relaxed);
-  /* Else nothing wakes the server before this thread rests. */
-  if (is_blind(s))
+  /* Where a glance tells, nothing wakes the server before this thread rests. */
+  if (is_blind(s) && !mr_transport_awake(s->config.transport))
     listen_there(s, false);
 }
 

@@ -41,6 +41,7 @@
 /* Of what is ready: no connection. */
 #define FABRIC UINT32_MAX
 #define NEAR (UINT32_MAX - 1)
+#define HUSHED (1 << 15)
 #define SHM "shm"
 
 struct link {
@@ -65,6 +66,7 @@ struct mr_transport {
   struct mr_looks looks;
   int64_t silent; /* so long may a peer be; 0: for ever */
   bool left;      /* it has said farewell */
+  bool hushed;    /* a message on a link does not make it readable for the kernel */
   struct link links[];
 };
 
@@ -599,12 +601,29 @@ bool mr_transport_tells_of_sends(const struct mr_transport *transport) {
   return transport->fabric != NULL;
 }
 
-void mr_transport_awake(struct mr_transport *transport) {
+/* The kernel wakes nobody for less than that. A larger message does, which costs no more than
+ * that. */
+static void hush(struct mr_transport *t, bool on) {
+  const int least = on ? HUSHED : 1;
+  if (t->hushed == on)
+    return;
+  t->hushed = on;
+  for (uint16_t node = 0; node < t->nodes; node++)
+    if (t->links[node].fd >= 0)
+      setsockopt(t->links[node].fd, SOL_SOCKET, SO_RCVLOWAT, &least, sizeof least);
+}
+
+bool mr_transport_awake(struct mr_transport *transport) {
   if (transport->near != NULL)
     mr_near_awake(transport->near);
+  /* One call for one link: to silence the descriptor takes twice as long. */
+  if (transport->up == 1 && transport->carrying == 1)
+    hush(transport, true);
+  return transport->hushed;
 }
 
 int mr_transport_rest(struct mr_transport *transport) {
+  hush(transport, false);
   int rc = transport->near != NULL ? mr_near_rest(transport->near) : 0;
   return rc == 0 && transport->fabric != NULL ? mr_fabric_rest(transport->fabric) : rc;
 }

@@ -107,8 +107,9 @@ int mr_transport_glance(const struct mr_transport *transport);
 int mr_transport_descriptor(const struct mr_transport *transport);
 /* Whether it is so when something has been sent, too. */
 bool mr_transport_tells_of_sends(const struct mr_transport *transport);
-/* The caller serves from here on, and need not be told until mr_transport_rest. */
-void mr_transport_awake(struct mr_transport *transport);
+/* The caller serves from here on, and need not be told until mr_transport_rest.  Whether the
+ * descriptor is silent meanwhile: of messages, at least of short ones. */
+bool mr_transport_awake(struct mr_transport *transport);
 /* -EAGAIN: something is there to be served already. */
 int mr_transport_rest(struct mr_transport *transport);
 /* How long one may rely on the descriptor, in ns: then it is to be served, whatever that says. */

@@ -1,5 +1,6 @@
-/* Description: whatever carries messages, a node's last ones come before its farewell. The end
- * of a node is known to those that live in bounded time, however much others send them. */
+/* Description: whatever carries messages, a node's last ones come before its farewell. Who looks
+ * only when it is told misses none. The end of a node is known to those that live in bounded time,
+ * however much others send them. */
 #define _GNU_SOURCE
 #include "../fabric.h"
 #include "../transport.h"
@@ -21,6 +22,8 @@
 #define GRACE_SECONDS 8
 /* Twenty times what a dead node may go unnoticed. */
 #define LIVENESS_NS (INT64_C(20) * MR_LOST_MS * 1000000)
+/* Of what came: it takes less than one. The kernel may look again some eight seconds later. */
+#define TOLD_MS 4000
 #define ENOUGH 64
 /* Messages of one node that another always has before it; how many before a third dies, and before
  * that is noticed; how long each occupies it. */
@@ -152,6 +155,25 @@ static void bereave(void *name) {
   struct seen seen = {.in_order = true};
   serve_until_end(transport, &seen);
   CHECK(seen.in_order && !seen.farewell);
+  mr_transport_close(transport);
+}
+
+/* Node 1: looks only when it is told, and is told of all that came while it was awake. */
+static void doze(void *name) {
+  struct mr_transport *transport = join_as(1, name);
+  struct seen seen = {.in_order = true};
+  struct pollfd told = {.fd = mr_transport_descriptor(transport), .events = POLLIN};
+  while (!seen.ended) {
+    mr_transport_awake(transport);
+    poll(NULL, 0, 1);
+    while (mr_transport_rest(transport) == -EAGAIN)
+      CHECK(mr_transport_serve(transport, &sink, &seen) >= 0);
+    CHECK(seen.ended || poll(&told, 1, TOLD_MS) == 1);
+    CHECK(mr_transport_serve(transport, &sink, &seen) >= 0);
+  }
+  CHECK(seen.in_order && seen.farewell);
+  CHECK_EQUAL(seen.messages, MESSAGES);
+  CHECK_EQUAL(mr_transport_farewell(transport), 0);
   mr_transport_close(transport);
 }
 
@@ -318,6 +340,7 @@ int main(void) {
   static const char *const always[] = {"tcp", "shm"};
   for (unsigned i = 0; i < sizeof always / sizeof *always; i++) {
     try(always[i]);
+    run(always[i], 2, (void (*const[])(void *)){leave, doze});
     run(always[i], 2, (void (*const[])(void *)){expect, begin_late});
     run(always[i], 2, (void (*const[])(void *)){give_up, say_nothing});
   }
