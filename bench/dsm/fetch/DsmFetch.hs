@@ -104,6 +104,7 @@ claimsFor way@(Way _ spin transport)
       | spin > 0,
         (what, text, most) <- [("one", "one page", 6), ("lock", "a lock", 2), ("handed", "a lock handed over", 2), ("barrier", "a barrier of two", 2)]
     ]
+      ++ [single (name ++ ": a lock after 1 ms, p50, over the wait room's hand-over to a sleeper") (AtMost 2) asleep name]
   | otherwise =
     [ratio (name ++ ": " ++ text ++ ", p50, over that of TCP") (AtMost 1) (number [what, "p50"]) name (wayName tcp) | (what, text) <- both]
       ++ [Claim (name ++ ": " ++ text ++ ", what is added to the network, over that with TCP") (wayName <$> four) (added what) (AtMost 1) | (what, text) <- both]
@@ -113,6 +114,8 @@ claimsFor way@(Way _ spin transport)
     both = [("one", "one page"), ("batched", "a page of a batch of 64")]
     micro what sample = maybe [] (pure . (/ 1000)) (number [what, "p50"] sample)
     four = [way, Alone spinUs transport, tcp, Alone spinUs "tcp"]
+    -- Two wake-ups: of the lock's manager by the request, of who asked by the answer.
+    asleep sample = maybe [] pure ((/) <$> number ["lock_rested", "p50"] sample <*> number ["handover"] sample)
     added what (Rounds rounds) = mapMaybe (addedIn what . snd) rounds
     addedIn what samples = do
       [ours, floor', theirs, itsFloor] <- mapM (\w -> Map.lookup (wayName w) samples >>= number [what, "p50"]) four
