@@ -2,15 +2,11 @@
 
 -- | Six programs of SPLASH-3, each compiled from the same unchanged source with its own threads and
 -- as nodes. What does shared memory cost a program that is alone? What is left of its speed-up?
---
--- The sources are not maru's. @MARU_SPLASH@ names the folder that holds them.
 module DsmSplash
   ( splashExperiment,
   )
 where
 
-import Control.Exception (bracket)
-import Control.Monad (forM_)
 import Data.Aeson (object, (.=))
 import Data.List (nub)
 import qualified Data.Map.Strict as Map
@@ -19,19 +15,13 @@ import GHC.Conc (getNumProcessors)
 import Maru.Bench.Experiment
 import Maru.Bench.Rounds
 import Maru.Bench.Side
-import Maru.Cli.Exit
-import Maru.Cli.Group
 import Maru.Cli.Installed (commandPath)
 import Maru.Cli.Output
 import Maru.Cli.Reaper (Reaper)
 import Maru.Control.Ratio
 import Maru.Control.Statistics (Summary (summaryMedian))
-import System.Directory (getTemporaryDirectory, removeDirectoryRecursive)
-import System.Environment (lookupEnv)
-import System.Exit (ExitCode (..))
-import System.FilePath (takeDirectory, (</>))
-import System.Posix.Temp (mkdtemp)
-import System.Process
+import SplashSources
+import System.FilePath ((</>))
 
 -- | A program: its folder, and its command on so many threads or nodes, which takes seconds on one. Our
 -- bars: how many times a thread's time one node takes at most, and what share of the threads' speed-up
@@ -62,45 +52,16 @@ splashExperiment :: Experiment
 splashExperiment = Experiment "dsm/splash" "Six programs of SPLASH-3 (MARU_SPLASH names its folder): one node beside one thread, nodes beside threads on all cores, up to eight" splash
 
 splash :: Reaper -> Effort -> (String -> IO ()) -> IO Figures
-splash reaper effort say = do
-  sources <- lookupEnv "MARU_SPLASH"
-  case sources of
-    Just folder -> inFolder $ \work -> compiled reaper say (folder </> "codes") work >> measured reaper effort say work
-    Nothing -> pure Figures {figuresLine = "not measured: " ++ why, figuresTables = [], figuresPlots = [], figuresData = object ["not_measured" .= why]}
+splash reaper effort say =
+  withSources reaper say [Threads, Nodes] (map programFolder programs) inputs (measured reaper effort say)
   where
-    why = "MARU_SPLASH names no folder with the sources of SPLASH-3 (github.com/SakalisC/Splash-3)"
-    inFolder = bracket (getTemporaryDirectory >>= mkdtemp . (</> "maru-splash-")) removeDirectoryRecursive
-
-data Way = Threads | Nodes
-  deriving (Eq)
-
-folderOf :: FilePath -> Way -> FilePath
-folderOf work way = work </> if way == Threads then "threads" else "nodes"
-
--- | A copy of the sources for each way.
-compiled :: Reaper -> (String -> IO ()) -> FilePath -> FilePath -> IO ()
-compiled reaper say codes work = do
-  cc <- (</> "maru-cc") . takeDirectory <$> commandPath
-  macros <- concat . lines <$> printed reaper cc ["macros"]
-  forM_ [(Threads, []), (Nodes, ["CC=" ++ cc, "MACROS=" ++ macros])] $ \(way, settings) -> do
-    _ <- printed reaper "cp" ["-r", codes, folderOf work way]
-    forM_ programs $ \program -> do
-      say ("compiling " ++ programName program ++ if way == Threads then " for threads" else " for nodes")
-      printed reaper "make" (["-s", "-C", folderOf work way </> programFolder program] ++ settings)
-    forM_ [1 .. mostNodes] $ \p -> writeFile (folderOf work way </> "apps/water-nsquared" </> ("input-" ++ show p)) (waterInput p)
-
-printed :: Reaper -> FilePath -> [String] -> IO String
-printed reaper program arguments = do
-  (code, said, errors) <- outputOf reaper (proc program arguments) {std_in = CreatePipe}
-  case code of
-    ExitSuccess -> pure said
-    ExitFailure n -> problem unavailable (unwords (program : arguments) ++ " ended with status " ++ show n ++ ": " ++ unwords (lines errors))
+    inputs = [("apps/water-nsquared" </> ("input-" ++ show p), waterInput p) | p <- [1 .. mostNodes]]
 
 mostNodes :: Int
 mostNodes = 8
 
-measured :: Reaper -> Effort -> (String -> IO ()) -> FilePath -> IO Figures
-measured reaper effort say work = do
+measured :: Reaper -> Effort -> (String -> IO ()) -> (Way -> FilePath) -> IO Figures
+measured reaper effort say copy = do
   maru <- commandPath
   cores <- getNumProcessors
   let most = last (takeWhile (<= min cores mostNodes) (iterate (* 2) 1))
@@ -118,8 +79,7 @@ measured reaper effort say work = do
         figuresData = object ["measured" .= map roundsJson rounds, "claims" .= map claimJson judged, "nodes" .= most]
       }
   where
-    commandOf maru q way p = ["sh", "-c", unwords ("cd" : quoted (folderOf work way </> programFolder q) : "&& exec" : [w | way == Nodes, w <- [quoted maru, "launch -n", show p, "--"]] ++ [programCommand q p, ">/dev/null"])]
-    quoted path = "'" ++ path ++ "'"
+    commandOf maru q way p = commandIn (copy way </> programFolder q) (unwords ([w | way == Nodes, w <- [maru, "launch -n", show p, "--"]] ++ [programCommand q p]))
 
 -- | Of one program; no further round begins later.
 limitSeconds :: Int

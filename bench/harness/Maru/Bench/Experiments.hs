@@ -10,6 +10,7 @@ import BoostDaemon (daemonExperiment)
 import BoostJobs (jobsExperiments)
 import BoostMpi (mpiExperiments)
 import BoostPolls (pollsExperiments)
+import DsmCheckpoint (checkpointExperiment)
 import DsmCore (coreExperiments)
 import DsmFetch (fetchExperiment)
 import DsmNetns (netnsExperiment)
@@ -59,6 +60,6 @@ experiments =
       [containerExperiment],
       pollsExperiments,
       coreExperiments,
-      [fetchExperiment, peerExperiment, wallExperiment, netnsExperiment, splashExperiment],
+      [fetchExperiment, peerExperiment, wallExperiment, netnsExperiment, splashExperiment, checkpointExperiment],
       [manyExperiment]
     ]

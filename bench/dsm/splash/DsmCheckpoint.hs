@@ -1,0 +1,67 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | What checkpoints cost a job that loses nobody: three programs of SPLASH-3 on four nodes, whose messages go
+-- over a described link, without checkpoints and with one every thirty seconds, the default.
+module DsmCheckpoint
+  ( checkpointExperiment,
+  )
+where
+
+import Data.Aeson (object, (.=))
+import DsmJobs
+import Maru.Bench.Experiment
+import Maru.Bench.Rounds
+import Maru.Bench.Side
+import Maru.Cli.Installed (commandPath)
+import Maru.Cli.Output
+import Maru.Cli.Reaper (Reaper)
+import Maru.Control.Ratio
+import Maru.Control.Statistics (Summary (summaryMedian))
+import SplashSources
+import System.FilePath ((</>))
+
+checkpointExperiment :: Experiment
+checkpointExperiment = Experiment "dsm/checkpoint" "Three programs of SPLASH-3 (MARU_SPLASH names its folder) on four nodes and a described link: with a checkpoint every 30 seconds, and with none" checkpoint
+
+-- | Name, folder and command. Each takes minutes on two cores.
+jobs :: [(String, FilePath, String)]
+jobs =
+  [ ("ocean", "apps/ocean/contiguous_partitions", "./OCEAN -n2050 -p4 -t7200"),
+    ("water", "apps/water-nsquared", "./WATER-NSQUARED <input"),
+    ("raytrace", "apps/raytrace", "./RAYTRACE -m64 -a16 -p4 inputs/teapot.env")
+  ]
+
+-- | Of 1728 molecules, 400 steps by four processes.
+waterInput :: String
+waterInput = unlines ["1.5e-16 1728 400 6", "-1 3000 3 0", "4 6.212752"]
+
+checkpoint :: Reaper -> Effort -> (String -> IO ()) -> IO Figures
+checkpoint reaper effort say =
+  withSources reaper say [Nodes] [folder | (_, folder, _) <- jobs] [("apps/water-nsquared/input", waterInput)] $ \copy -> do
+    maru <- commandPath
+    rounds <- runRoundsOfEachWithin limitSeconds effort say (runPlain reaper 1 . concat . sideProcesses) [(caseName each, sidesOf maru copy each, const [claimOf each]) | each <- cases]
+    let judged = zipWith judgeClaim rounds (map claimOf cases)
+        row each found = caseName each : [maybe "-" (fixed 2 . (/ 1000) . summaryMedian) (summaryOf (number [metric]) found (sideOf each saved)) | metric <- ["wall_ms", "cpu_ms"], saved <- [False, True]]
+    pure
+      Figures
+        { figuresLine = claimsLine judged,
+          figuresTables =
+            [ ("Seconds, median: the whole job, and its processor time", Table ((L, "link, program") : [(R, what ++ how) | what <- ["time, ", "processors, "], how <- ["none", "every 30 s"]]) (zipWith row cases rounds)),
+              ("Claims", claimsTable judged)
+            ],
+          figuresPlots = [],
+          figuresData = object ["measured" .= map roundsJson rounds, "claims" .= map claimJson judged]
+        }
+  where
+    cases = [(link, job) | link <- described, linkName link == "10 Gb/s", job <- jobs]
+    caseName (link, (name, _, _)) = linkName link ++ ", " ++ name
+    sideOf each saved = caseName each ++ if saved then ", every 30 s" else ""
+    claimOf each = ratio (caseName each ++ ": a checkpoint every 30 s by none, time") (AtMost 1.05) (number ["wall_ms"]) (sideOf each True) (sideOf each False)
+    sidesOf maru copy each@(Link _ _ latency ps _, (_, folder, command)) =
+      [ Side (sideOf each saved) [commandIn (copy Nodes </> folder) (unwords (["env MARU_DSM_ACCESS=userfaultfd MARU_DSM_TRANSPORT=tcp MARU_DSM_LINK=" ++ show latency ++ "," ++ show ps, maru, "launch -n 4"] ++ ["--ckpt-every 30" | saved] ++ ["--", command]))]
+        | saved <- [False, True]
+      ]
+
+-- | Of one program on one link; no further round begins later.
+limitSeconds :: Int
+limitSeconds = 600
