@@ -7,14 +7,17 @@
 #include "settings.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define JOIN_SECONDS 30
 #define WHY 256
+#define PROGRAMS_MOST 1024u /* descriptors below are the program's, where so many are allowed */
 
 static const char *needed(const char *name) {
   const char *text = getenv(name);
@@ -46,6 +49,29 @@ static void read_secret(uint8_t *secret) {
                 MR_SECRET, length < 0 ? ": " : "", length < 0 ? strerror(errno) : "");
   close(fd);
   unsetenv("MARU_DSM_SECRET_FD");
+}
+
+static void move_up(const char *name, int least) {
+  int fd = (int)mr_environment_number(name, 0, 3, INT32_MAX);
+  int to = fd > 0 && fd < least ? fcntl(fd, F_DUPFD_CLOEXEC, least) : -1;
+  char text[16];
+  if (to < 0)
+    return; /* it stays: a file of that number cannot be opened again, and that is said */
+  close(fd);
+  snprintf(text, sizeof text, "%d", to);
+  setenv(name, text, 1);
+}
+
+void mr_membership_make_room(void) {
+  static const char *const given[] = {"MARU_DSM_LISTENER", "MARU_DSM_SECRET_FD",
+                                      "MARU_DSM_OVER_FD"};
+  struct rlimit most;
+  const unsigned count = sizeof given / sizeof *given;
+  if (getrlimit(RLIMIT_NOFILE, &most) < 0 || most.rlim_cur <= count)
+    return;
+  int least = (int)(most.rlim_cur < PROGRAMS_MOST ? most.rlim_cur : PROGRAMS_MOST) - (int)count;
+  for (unsigned i = 0; i < count; i++)
+    move_up(given[i], least);
 }
 
 static bool is_transport(const char *name) {

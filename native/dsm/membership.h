@@ -19,6 +19,9 @@ struct mr_membership {
 /* By the environment, or by another launcher's help; a process that nobody started so is the only
  * node. */
 void mr_membership_find(struct mr_membership *membership);
+/* Moves what `maru launch` has opened for this process above what a program opens: on another host,
+ * or beside other nodes, it is given other numbers than the process whose files it opens again. */
+void mr_membership_make_room(void);
 /* Connects with all other nodes; `share` as in struct mr_job. */
 void mr_membership_join(struct mr_membership *membership, uint32_t epoch, uint64_t settings,
                         const struct mr_share *share, struct mr_transport **transport,

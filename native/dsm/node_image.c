@@ -88,8 +88,10 @@ void mr_self_open_checkpoints(void) {
     mr_node_die(STATUS_USAGE, "--races and --ckpt-every exclude each other: what is known of races "
                               "is in no checkpoint");
   size_t length;
-  if (mr_node_restores())
-    mr_self.part->open(mr_checkpoints_map(mr_self.checkpoints, mr_self.me, &length));
+  if (!mr_node_restores())
+    return;
+  mr_membership_make_room();
+  mr_self.part->open(mr_checkpoints_map(mr_self.checkpoints, mr_self.me, &length));
 }
 
 void mr_self_start_checkpoints(void) {

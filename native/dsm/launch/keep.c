@@ -369,7 +369,8 @@ static bool keep_lost(struct job *job, unsigned number, int code) {
   if (++keep->losses > LOSSES_MOST) {
     fprintf(stderr, "maru: launch: lost node %u, the %uth time since checkpoint %u: given up\n",
             keep->lost, keep->losses, keep->committed);
-    return false;
+    mr_launch_end(job, STATUS_LOST);
+    return true;
   }
   keep->recovering = true;
   /* Nobody of the old epoch is left when the new one begins. */

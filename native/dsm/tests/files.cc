@@ -8,7 +8,8 @@
  * What they write follows from INPUT and STEPS alone, not from the number of nodes.
  *
  * WHAT is what no checkpoint can hold: append, both, locked, memory, nameless, pipe, twice, wide;
- * or unwritten, which one can: a file that stays empty.
+ * or what one can: unwritten, a file that stays empty; log, one for each part, opened for each line
+ * that is appended.
  */
 #include <maru/dsm.h>
 
@@ -156,8 +157,15 @@ void work_for(long ms) {
   while ((now.tv_sec - begin.tv_sec) * 1000 + (now.tv_nsec - begin.tv_nsec) / 1000000 < ms);
 }
 
+void append(int part, long step) {
+  FILE *log = fopen(("log-" + std::to_string(part)).c_str(), "a");
+  if (log == nullptr || fprintf(log, "part %d, step %ld\n", part, step) < 0 || fclose(log) != 0)
+    fail("log");
+}
+
 /* Half of what a step tells is told before a barrier. */
-void do_step(long step, Part &early, std::vector<std::unique_ptr<Part>> &parts, long ms) {
+void do_step(long step, Part &early, std::vector<std::unique_ptr<Part>> &parts, long ms,
+             bool logs) {
   int nodes = (int)maru_dsm_nodes(), me = (int)maru_dsm_node();
   std::vector<unsigned long> sums;
   unsigned long first = early.next();
@@ -167,6 +175,8 @@ void do_step(long step, Part &early, std::vector<std::unique_ptr<Part>> &parts, 
       sum = mix(sum + parts[i]->next());
     sums.push_back(sum);
     parts[i]->tell(("step " + std::to_string(step)).c_str());
+    if (logs)
+      append(i, step);
   }
   work_for(ms);
   maru_dsm_barrier(MEET);
@@ -224,11 +234,12 @@ int main(int count, char **arguments) {
     parts[i] = make(i, input);
   if (first == nullptr || fclose(first) != 0)
     fail(input);
+  bool logs = count > 4 && strcmp(arguments[4], "log") == 0;
   if (count > 4)
     keep(arguments[4], input);
   maru_dsm_barrier(MEET);
   for (long step = 0; step < steps; step++)
-    do_step(step, early, parts, ms);
+    do_step(step, early, parts, ms, logs);
   if (maru_dsm_node() == 0) {
     printf("ends: %lu\n", cells[0]);
     fflush(stdout);

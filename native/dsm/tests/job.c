@@ -7,6 +7,7 @@
  *     hang       node 0 says "ready", all wait for a barrier that is never full
  *     stream     node 0 writes 64 MiB in a round, of which node 1 reads each page; twelve rounds,
  *                the first of which is "ready"; in the second node 1 stops itself
+ *     flood      the same of twice as much, of which 64 MiB have their home on node 1
  *     press      rounds without end, and nobody stops
  *     churn      locks, trials, swaps, pages and barriers without end
  *     stuck      node 0 ends while the others wait for its lock
@@ -45,6 +46,7 @@
 #define TURNS 200
 #define ROUNDS 20
 #define WIDTH 8192u
+#define STREAM ((size_t)64 << 20)
 
 static void mix(void) {
   uint32_t me = maru_dsm_node(), nodes = maru_dsm_nodes();
@@ -143,17 +145,17 @@ static void never(const char *mode) {
 }
 
 /* While node 1 does not read, more waits for it than connections hold. */
-static void stream(bool endless) {
-  enum { STREAM = 64 << 20, STREAMED = 12 };
-  uint8_t *bytes = maru_dsm_alloc(STREAM);
+static void stream(size_t size, bool endless) {
+  enum { STREAMED = 12 };
+  uint8_t *bytes = maru_dsm_alloc(size);
   CHECK(bytes != NULL);
   for (uint32_t round = 1; endless || round <= STREAMED; round++) {
     if (maru_dsm_node() == 1 && round == 2 && !endless)
       raise(SIGSTOP);
     if (maru_dsm_node() == 0)
-      memset(bytes, (int)round, STREAM);
+      memset(bytes, (int)round, size);
     maru_dsm_barrier(0);
-    for (size_t i = 1; i < STREAM && maru_dsm_node() == 1; i += 4096)
+    for (size_t i = 1; i < size && maru_dsm_node() == 1; i += 4096)
       CHECK_EQUAL(bytes[i], (uint8_t)round);
     maru_dsm_barrier(1);
     if (maru_dsm_node() == 0 && round == 1) {
@@ -349,7 +351,9 @@ int main(int count, char **arguments) {
   else if (strcmp(mode, "child") == 0)
     bear();
   else if (strcmp(mode, "stream") == 0 || strcmp(mode, "press") == 0)
-    stream(strcmp(mode, "press") == 0);
+    stream(STREAM, strcmp(mode, "press") == 0);
+  else if (strcmp(mode, "flood") == 0)
+    stream(2 * STREAM, false);
   else if (strcmp(mode, "stuck") == 0)
     keep();
   else if (strcmp(mode, "again") == 0)

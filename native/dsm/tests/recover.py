@@ -89,9 +89,10 @@ def run(strike, arguments, program, out):
         return None, "", left_by(program)
 
 
-def outlive(strike, command, kept, program, want):
+def outlive(strike, command, kept, program, want, wrote=list):
     """What went wrong with that job, or nothing. command(OPTIONS) starts it; a folder that `kept`
-    names has its checkpoints: the launcher may be killed, and the job is resumed from there."""
+    names has its checkpoints: the launcher may be killed, and the job is resumed from there.
+    wrote() gives lines of the files that it wrote."""
     with tempfile.TemporaryFile() as out:
         status, said, left = run(strike, command("--ckpt-dir", kept) if kept else command(), program, out)
         if kept and status == -signal.SIGKILL:
@@ -103,7 +104,7 @@ def outlive(strike, command, kept, program, want):
             status, said, more = run(lambda launcher: None, command(*again), program, out)
             left += more
         out.seek(0)
-        printed = lines(out.read().decode(errors="replace"))
+        printed = sorted(lines(out.read().decode(errors="replace")) + wrote())
     if "VERBOSE" in os.environ:
         print(*re.findall(r"lost node.*", said), sep="\n", flush=True)
     if left:

@@ -87,27 +87,32 @@ def strike(maru, draw, sort, program, launcher, moves):
         kill_hosts(draw, launcher, 1)
 
 
-def moment(maru, program, draw, sort, want):
-    """Its name, and what went wrong or nothing."""
+def moment(maru, program, draw, sort, words, want, wrote=list):
+    """Its name, and what went wrong or nothing. The program's arguments are `words`."""
     each, every = draw.choice([1, 2]), draw.choice(["0.05", "0.2"])
     name = f"{sort}, {each} nodes a host, a checkpoint every {every} s"
-    if not want:
-        want += expected(maru, program, NODES)
     with tempfile.TemporaryDirectory() as scratch:
         hosts = scratch + "/hosts"
         with open(hosts, "w", encoding="ascii") as file:
             file.writelines(f"127.0.0.{number} {each}\n" for number in range(1, 5))
 
         def command(*options):
-            return [maru, "launch", "-n", str(NODES), "--hosts", hosts, "--ckpt-every", every, *options, "--", program, str(NODES), STEPS, STEP_MS]
+            return [maru, "launch", "-n", str(NODES), "--hosts", hosts, "--ckpt-every", every, *options, "--", program, *words]
 
         kept = scratch + "/kept" if sort.endswith("launcher and node") else None
         moves = []
-        wrong = outlive(lambda launcher: strike(maru, draw, sort, program, launcher, moves), command, kept, program, want)
+        wrong = outlive(lambda launcher: strike(maru, draw, sort, program, launcher, moves), command, kept, program, want, wrote)
         answers = [move.wrong(sort == "move") for move in moves]
         return name, wrong or next((answer for answer in answers if answer), None)
 
 
+def survive(maru, program, draw, sort, want):
+    """A moment of tests/survive.c.in."""
+    if not want:
+        want += expected(maru, program, NODES)
+    return moment(maru, program, draw, sort, [str(NODES), STEPS, STEP_MS], want)
+
+
 if __name__ == "__main__":
     want = []
-    sys.exit(play(SORTS + MOVES, "surviving", lambda *moments: moment(*moments, want)))
+    sys.exit(play(SORTS + MOVES, "surviving", lambda *moments: survive(*moments, want)))

@@ -2,11 +2,13 @@
 """A program of somebody else's, in a job with checkpoints that loses nodes at moments drawn by chance:
 it prints what it prints without a loss, ends well, and leaves no process.
 
-usage: survivors.py MARU MOMENTS FOLDER FILTER WANT NODES COMMAND [SEED]
+usage: survivors.py [--name NAME --table FILE] MARU MOMENTS FOLDER FILTER WANT NODES COMMAND [SEED]
 
 COMMAND is a line for bash, run in FOLDER on NODES nodes; its program's file lies there.  FILTER is
 run there as well: of what the job printed, it prints what has to be the same.  The files in WANT are
-what it may print: of several runs without a loss.
+what it may print: of several runs without a loss.  MOMENTS are to be met, or twice as many are
+tried.  The table has what came of them by program: FILE.json, to which this one is added, and
+FILE.txt.
 
 A moment is a phase of the job in which one node, or two, are killed:
 
@@ -21,10 +23,15 @@ A moment is a phase of the job in which one node, or two, are killed:
     launcher   the launcher itself; the job is resumed from its folder
 
 The phase is read from the page that the launcher shares with its nodes (checkpoint.h), and told by
-a library that the program is started with (strike.c).  Where the job is over before it comes to that phase, the moment counts as missed.  Prints one line for each
-that went wrong, then how many passed, missed and failed, and the seed.
+a library that the program is started with (strike.c).  A first run says which of a program's
+operations there are, and until when: the others are no phases of it.  Where the job is over before
+it comes to a phase, the moment counts as missed.  Prints one line for each that went wrong, then
+how many passed, missed and failed, and the seed.
 """
 
+import argparse
+import datetime
+import json
 import mmap
 import os
 import pathlib
@@ -41,6 +48,10 @@ LIMIT_S = 120
 # How long after it came there a node is killed, in seconds at most.
 OPERATIONS = {"barrier": 0.003, "lock": 0.003, "flush": 0.0003}
 PHASES = ["compute", *OPERATIONS, "gather", "write", "commit", "recovery", "launcher"]
+# An operation that comes in the first part of a run alone is no phase: it would mostly be missed.
+FIRST_PART = 0.15
+# Seconds between checkpoints; a run has room for so many, or the next shorter is taken.
+EVERY, CHECKPOINTS = [0.02, 0.05, 0.2], 4
 
 # struct mr_checkpoint_page and its lines.
 PAGE_VERSION = 3
@@ -74,7 +85,7 @@ class Job:
         self.folder = folder
         line = 'exec "$@" ' + arguments[-1]
         self.process = subprocess.Popen(["bash", "-c", line, "bash", *arguments[:-1]], cwd=folder, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.PIPE)
-        self.page = None
+        self.page = self.began = None
 
     def look(self, index):
         return struct.unpack_from("=I", self.page, 4 * index)[0]
@@ -101,6 +112,12 @@ class Job:
             if self.process.poll() is not None or time.monotonic() > end:
                 raise Over
             time.sleep(0.0005)
+
+    def until_begun(self, nodes):
+        """All its nodes have joined."""
+        self.until(self.map)
+        self.until(lambda: all(self.started(i) == self.look(EPOCH) for i in range(nodes)))
+        self.began = time.time()
 
     def nodes(self):
         """Processes whose file lies in the folder."""
@@ -159,11 +176,10 @@ class Job:
         return len(left)
 
 
-def strike(job, draw, phase, nodes, seconds, told):
+def strike(job, draw, phase, nodes, delay, told):
     number = draw.choice([1, 1, 1, 2])
-    job.until(job.map)
-    job.until(lambda: all(job.started(i) == job.look(EPOCH) for i in range(nodes)))
-    time.sleep(draw.uniform(0, 0.5 * seconds))
+    job.until_begun(nodes)
+    time.sleep(delay)
     takes = {
         "gather": lambda: job.look(WANTED) != job.look(OVER) and job.look(CUT) != job.look(WANTED),
         "write": lambda: job.look(WANTED) != job.look(OVER) and job.look(CUT) == job.look(WANTED),
@@ -194,6 +210,7 @@ def strike(job, draw, phase, nodes, seconds, told):
 class Case:
     def __init__(self, scratch, maru, folder, filter_, want, nodes, command):
         self.maru, self.folder, self.filter, self.nodes = maru, pathlib.Path(folder).resolve(), filter_, nodes
+        self.seconds, self.lasts, self.phases = 0, {}, []
         self.want = {path.read_bytes() for path in pathlib.Path(want).iterdir()}
         self.told, library = scratch / "strike", scratch / "strike.so"
         source = pathlib.Path(__file__).with_suffix("").with_name("strike.c")
@@ -207,28 +224,48 @@ class Case:
         out.seek(0)
         return subprocess.run([self.filter], stdin=out, cwd=self.folder, capture_output=True, check=True).stdout
 
-    def seconds(self):
-        """Of a run that loses nothing."""
-        with tempfile.TemporaryFile() as out:
-            begun = time.monotonic()
-            status, said = self.start(out, "--ckpt-every", "0.1").end()
-            if status != 0 or self.printed(out) not in self.want:
-                sys.exit(f"survivors.py: status {status} without a loss, said: {said[-400:]!r}")
-        return time.monotonic() - begun
+    def told_by(self, operation):
+        return self.told.with_suffix("." + operation)
 
-    def moment(self, draw, phase, seconds):
+    def learn(self):
+        """Of a run that loses nothing: which phases it has, how long it takes, and up to which share
+        of it its operations come."""
+        for operation in OPERATIONS:
+            self.told_by(operation).touch()
+        with tempfile.TemporaryFile() as out:
+            job = self.start(out, "--ckpt-every", "0.1")
+            try:
+                job.until_begun(self.nodes)
+            except Over:
+                pass
+            status, said = job.end()
+            ended = time.time()
+            if status != 0 or job.began is None or self.printed(out) not in self.want:
+                sys.exit(f"survivors.py: status {status} without a loss, said: {said[-400:]!r}")
+        self.seconds = ended - job.began
+        for operation in OPERATIONS:
+            told = self.told_by(operation).stat()
+            share = (told.st_mtime - job.began) / self.seconds if told.st_size > 0 else 0
+            self.lasts[operation] = min(share, 1)
+            self.told_by(operation).unlink()
+        self.phases = [phase for phase in PHASES if self.lasts.get(phase, 1) > FIRST_PART]
+
+    def moment(self, draw, phase):
         """Whether it was met; what went wrong, or None; what it was."""
-        every = draw.choice(["0.02", "0.05", "0.2"])
+        every = draw.choice([s for s in EVERY if s * CHECKPOINTS < self.seconds] or EVERY[:1])
+        delay = draw.uniform(0, 0.7 * self.lasts.get(phase, 0.8) * self.seconds)
         name = f"{phase}, a checkpoint every {every} s"
         met = True
         with tempfile.TemporaryFile() as out, tempfile.TemporaryDirectory() as scratch:
             kept = scratch + "/kept"
-            job = self.start(out, "--ckpt-every", every, *(["--ckpt-dir", kept] if phase == "launcher" else []))
+            job = self.start(out, "--ckpt-every", str(every), *(["--ckpt-dir", kept] if phase == "launcher" else []))
             try:
-                strike(job, draw, phase, self.nodes, seconds, self.told)
+                strike(job, draw, phase, self.nodes, delay, self.told)
             except (Over, OSError):
                 met = False
             status, said = job.end()
+            if not met and job.began is not None:
+                self.seconds = time.time() - job.began  # the machine's load is another by now
             left = job.left()
             again = phase == "launcher" and met and status != 0
             if again:
@@ -261,29 +298,85 @@ def difference(printed, want):
     return sorted(lines(printed) ^ lines(next(iter(want))))[:4]
 
 
-def main():
-    seed = int(sys.argv[8]) if len(sys.argv) > 8 else random.randrange(1 << 32)
-    with tempfile.TemporaryDirectory() as scratch:
-        case = Case(pathlib.Path(scratch), sys.argv[1], *sys.argv[3:6], int(sys.argv[6]), sys.argv[7])
-        return play(case, int(sys.argv[2]), seed)
-
-
 def play(case, moments, seed):
-    """Whether any went wrong."""
+    """What came of them by phase, what went wrong, and the seconds of a run without a loss."""
     draw = random.Random(seed)
-    seconds = case.seconds()
-    failed, missed, left, met_in = 0, 0, [], dict.fromkeys(PHASES, 0)
-    for number in range(moments):
-        left = left or draw.sample(PHASES, len(PHASES))
+    case.learn()
+    seconds = case.seconds
+    counts = {phase: {"passed": 0, "missed": 0, "failed": 0} for phase in case.phases}
+    failures, left, number = [], [], 0
+    while number < 2 * moments and sum(each["passed"] + each["failed"] for each in counts.values()) < moments:
+        left = left or draw.sample(case.phases, len(case.phases))
         phase = left.pop()
-        met, wrong, what = case.moment(draw, phase, seconds)
-        missed += not met and not wrong
-        failed += bool(wrong)
-        met_in[phase] += met and not wrong
+        met, wrong, what = case.moment(draw, phase)
+        counts[phase]["failed" if wrong else "passed" if met else "missed"] += 1
         if wrong:
-            print(f"FAILED  {what} (seed {seed}, moment {number}): {wrong}", flush=True)
-    print(*(f"{phase} {count}" for phase, count in met_in.items()), sep=", ")
-    print(f"{moments - missed - failed} passed, {missed} missed, {failed} failed (seed {seed}; {seconds:.1f} s without a loss)")
+            failures.append(f"{what} (seed {seed}, moment {number}): {wrong}")
+            print("FAILED ", failures[-1], flush=True)
+        number += 1
+    return counts, failures, seconds
+
+
+def total(counts, what):
+    return sum(each[what] for each in counts.values())
+
+
+def cell(counts, phase):
+    return "/".join(str(counts[phase][what]) for what in ("passed", "missed", "failed")) if phase in counts else "-"
+
+
+def in_columns(words):
+    return f"{words[0]:<14} {words[1]:>5} {words[2]:<11}" + "".join(f" {word:>9}" for word in words[3:])
+
+
+def tell(rows):
+    """The table as text."""
+    yield "passed/missed/failed; -: the program has no such phase"
+    yield in_columns(["program", "nodes", "access", "seconds", *PHASES, "all"])
+    for row in rows:
+        counts = row["phases"]
+        whole = "/".join(str(total(counts, what)) for what in ("passed", "missed", "failed"))
+        words = [row["program"], row["nodes"], row["access"], f"{row['seconds']:.1f}", *(cell(counts, phase) for phase in PHASES), whole]
+        yield in_columns(words)
+
+
+def write(path, text):
+    """Whole or not at all."""
+    new = path.with_name(path.name + ".new")
+    new.write_text(text, encoding="utf-8")
+    new.replace(path)
+
+
+def add_row(table, row):
+    """In the place of that program's last one."""
+    as_json = pathlib.Path(table + ".json")
+    rows = json.loads(as_json.read_text(encoding="utf-8"))["programs"] if as_json.exists() else []
+    same = ("program", "nodes", "access")
+    rows = [old for old in rows if any(old[word] != row[word] for word in same)] + [row]
+    write(as_json, json.dumps({"schema": "maru-survive/1", "experiment": "dsm/survive", "programs": rows}, indent=1) + "\n")
+    write(pathlib.Path(table + ".txt"), "\n".join(tell(rows)) + "\n")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--name", default="-")
+    parser.add_argument("--table")
+    parser.add_argument("words", nargs="+")
+    wish = parser.parse_args()
+    maru, moments, folder, filter_, want, nodes, command = wish.words[:7]
+    seed = int(wish.words[7]) if len(wish.words) > 7 else random.randrange(1 << 32)
+    begun, load = datetime.datetime.now(datetime.timezone.utc), os.getloadavg()[0]
+    with tempfile.TemporaryDirectory() as scratch:
+        case = Case(pathlib.Path(scratch), maru, folder, filter_, want, int(nodes), command)
+        counts, failures, seconds = play(case, int(moments), seed)
+    print(*(f"{phase} {each['passed']}" for phase, each in counts.items()), sep=", ")
+    passed, missed, failed = (total(counts, what) for what in ("passed", "missed", "failed"))
+    print(f"{passed} passed, {missed} missed, {failed} failed (seed {seed}; {seconds:.1f} s without a loss)")
+    if wish.table:
+        row = {"program": wish.name, "nodes": int(nodes), "access": os.environ.get("MARU_DSM_ACCESS", "chosen"), "command": command, "seed": seed}
+        row |= {"started": begun.isoformat(timespec="seconds"), "took": round((datetime.datetime.now(datetime.timezone.utc) - begun).total_seconds()), "load": load}
+        row |= {"cpus": os.cpu_count(), "kernel": os.uname().release, "seconds": round(seconds, 2), "phases": counts, "failures": failures}
+        add_row(wish.table, row)
     return failed > 0
 
 
