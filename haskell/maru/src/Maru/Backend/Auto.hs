@@ -41,6 +41,7 @@ import Maru.Internal.Feed
 import Maru.Internal.Normal (normalised)
 import Maru.Native.Force (normalise)
 import Maru.Native.Process (residentBytes)
+import Maru.Native.Rts (lendArea, returnArea)
 import System.IO.Unsafe (unsafeDupablePerformIO, unsafeInterleaveIO, unsafePerformIO)
 import System.Mem (getAllocationCounter)
 
@@ -135,23 +136,24 @@ autoMap machine ways f list = case machine of
     given (Shared means _) = means
 
     probe :: Watch -> Place a -> [a] -> IO [b]
-    probe _ _ [] = pure []
+    probe _ _ [] = [] <$ returnArea
     probe watch place0 xs@(x : rest) = do
       placed <- asked machine lookAgainNs (reached xs place0)
       (decision, place) <- choose (costOfFork ways) placed
       case decision of
         -- Other maps may have taken cores meanwhile.
         OnWorkers -> asked machine 0 place >>= handed watch place xs
-        OnCapabilities -> onCapabilities ways (meansCapabilities (placeMeans place)) (placeIndex place +) xs
+        OnCapabilities -> returnArea >> onCapabilities ways (meansCapabilities (placeMeans place)) (placeIndex place +) xs
         InCaller -> do
           let after = forgetful place {placeIndex = placeIndex place + 1, placeProbes = placeProbes place + 1}
+          lendArea
           (watched, passing) <- watchedBy watch after rest
           (value, cost) <- measured watched (placeProbes place < 2 || placeProbes place `mod` 32 == 0) (f x)
           (value :) <$> unsafeInterleaveIO (goOn watch after value cost passing rest)
 
     handed watch before xs place
       | meansWorkers (placeMeans place) < meansWorkers (placeMeans before) = probe watch place xs
-      | otherwise = onWorkers ways (placeIndex place +) xs
+      | otherwise = returnArea >> onWorkers ways (placeIndex place +) xs
 
     -- How the item before this place is to be evaluated, and what was begun meanwhile.
     watchedBy :: Watch -> Place a -> [a] -> IO (Stamp -> IO () -> IO (), IO (Maybe (Ahead b)))
@@ -182,7 +184,7 @@ autoMap machine ways f list = case machine of
       cost' <- readIORef cost
       used <- if isJust cost' then maybe (pure False) (worthIt place) begun else pure False
       case begun of
-        Just there | used -> pure (begunList (aheadBegun there))
+        Just there | used -> begunList (aheadBegun there) <$ returnArea
         _ -> do
           for_ begun (begunStop . aheadBegun)
           stretch watch place xs
@@ -207,7 +209,7 @@ autoMap machine ways f list = case machine of
           go k cells
             | k == n || k .&. looks == looks = unsafeDupablePerformIO (pause k cells)
             | otherwise = on k cells
-          on _ [] = []
+          on _ [] = unsafeDupablePerformIO ([] <$ returnArea)
           on k (c : cells) = normalised (f c) : go (k + 1 :: Int) cells
           -- Two threads may look at the clock; only one may go on from there.
           pause k cells = do
