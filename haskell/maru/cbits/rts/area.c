@@ -49,7 +49,7 @@ struct span {
   int64_t ns, collector_ns;
 };
 
-/* The lock is not held at a collection or a fork: who has it is in an unsafe call. */
+/* Not held at a collection or a fork: the thread that has it is in an unsafe call. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
   bool worker;   /* whose area grows by other rules */
