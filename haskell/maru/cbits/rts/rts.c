@@ -59,10 +59,12 @@ const char *maru_rts_hazard(void) {
    many as they are: with setNumCapabilities and then a parallel collection in a child of
    forkProcess, GHC 9.0.2 was seen, once in some hundred forks, to leave runnable threads on a
    capability that no thread of the system runs. */
-void maru_pack_forked(void); /* pack.c */
+void maru_pack_forked(void);     /* pack.c */
+void maru_rts_area_forked(void); /* area.c */
 
 void maru_rts_one_of_many(void) {
   maru_pack_forked();
+  maru_rts_area_forked();
   fatalInternalErrorFn = rtsFatalInternalErrorFn; /* no longer those of a start, see weaks.c */
   errorMsgFn = rtsErrorMsgFn;
   RtsFlags.GcFlags.doIdleGC = false;
@@ -98,35 +100,6 @@ void maru_rts_no_workers(void) {
   if (workers.alive > 0)
     RtsFlags.ParFlags.parGcEnabled = workers.parallel;
   workers.alive = 0;
-}
-
-/* Is the allocation area as the run-time system has it by itself? What a user chose (-A, -H,
-   chunks) stays; -A with that very size is taken for no choice. Before a worker changes it, and
-   once: those that it forks inherit the answer. */
-static enum { UNASKED, OURS, THEIRS } area;
-
-static bool area_by_default(void) {
-  return RtsFlags.GcFlags.minAllocAreaSize == MARU_DEFAULT_AREA / BLOCK_SIZE &&
-         !RtsFlags.GcFlags.nurseryChunkSize && !RtsFlags.GcFlags.heapSizeSuggestion &&
-         !RtsFlags.GcFlags.heapSizeSuggestionAuto;
-}
-
-bool maru_rts_area_is_ours(void) {
-  if (area == UNASKED)
-    area = area_by_default() ? OURS : THEIRS;
-  return area == OURS;
-}
-
-/* Of each capability, from the next collection on. */
-void maru_rts_set_alloc_area(int64_t bytes) {
-  W_ blocks = (W_)bytes / BLOCK_SIZE;
-  RtsFlags.GcFlags.minAllocAreaSize = (uint32_t)(blocks ? blocks : 1);
-  RtsFlags.GcFlags.largeAllocLim = RtsFlags.GcFlags.minAllocAreaSize;
-  large_alloc_lim = (W_)RtsFlags.GcFlags.largeAllocLim * BLOCK_SIZE_W;
-}
-
-int64_t maru_rts_alloc_area(void) {
-  return (int64_t)RtsFlags.GcFlags.minAllocAreaSize * (int64_t)BLOCK_SIZE;
 }
 
 /* Most bytes of the whole heap from now on, beside open regions; the user's own -M stays where it

@@ -43,7 +43,8 @@ main = do
             testPropertyNamed "where collections are many the first ones say nothing" "first" firstOnes,
             testPropertyNamed "where they are rare and dear it grows at once" "rare" rare
           ],
-        testGroup (if ours then "real workers, by default" else "real workers, of a size that the user chose") (realWorkers ours born)
+        testGroup (if ours then "real workers, by default" else "real workers, of a size that the user chose") (realWorkers ours born),
+        testGroup (if ours then "a caller, by default" else "a caller, of a size that the user chose") (caller ours born)
       ]
 
 -- The rules ----------------------------------------------------------------------
@@ -131,6 +132,28 @@ realWorkers ours born =
       let them = parMapWith how f items
       them <$ evaluate (sum them)
 
+-- | Whose items are evaluated there at first.
+caller :: Bool -> Int -> [TestTree]
+caller ours born =
+  [ testCase "it grows while a first item is evaluated whose collections are dear, until there are workers" $ do
+      let areas = parMapWith options building [1 .. 8]
+      first <- evaluate (head areas)
+      _ <- evaluate (sum areas)
+      after <- allocArea
+      (first, after) @?= (if ours then 16 * mib else born, born),
+    testCase "it grows while that is evaluated, to the end of a list that needs no workers" $ do
+      let areas = parMapWith options building [1]
+      first <- evaluate (head areas)
+      length areas @?= 1
+      after <- allocArea
+      (first, after) @?= (if ours then 16 * mib else born, born),
+    testCase "where collections cost little it stays" $ do
+      first <- evaluate (head (parMapWith options fleeting [1 .. 8]))
+      first @?= born
+  ]
+  where
+    options = defaultOptions {backend = Auto, workers = Workers 2}
+
 -- | On a machine of so many MiB.
 withMemory :: Int -> IO a -> IO a
 withMemory mebibytes = bracket described forgotten . const
@@ -157,6 +180,12 @@ areaAfter x = unsafePerformIO (evaluate x >> allocArea)
 -- | Some milliseconds, much of them the collector's where the area is small.
 collecting :: Int -> Int
 collecting k = areaAfter (Map.foldl' (+) 0 (foldl' (\m i -> Map.insert ((i * 7919) `mod` 20011) (i + k) m) Map.empty [1 .. 20000]))
+
+-- | Lists that all live to the end.
+building :: Int -> Int
+building k = areaAfter (sum (map sum lists) + sum (map length lists))
+  where
+    lists = [[i * j + k | j <- [1 .. 350]] | i <- [1 .. 350]]
 
 -- | As long, with some garbage that dies young.
 fleeting :: Int -> Int

@@ -28,7 +28,6 @@ where
 import Control.Concurrent
 import Control.Exception
 import Control.Monad (unless, void)
-import Data.Bits ((.&.))
 import Data.Foldable (for_)
 import Data.IORef
 import Data.Int (Int64)
@@ -41,6 +40,7 @@ import Maru.Internal.Feed
 import Maru.Internal.Normal (normalised)
 import Maru.Native.Force (normalise)
 import Maru.Native.Process (residentBytes)
+import Maru.Native.Rts (lendArea, returnArea)
 import System.IO.Unsafe (unsafeDupablePerformIO, unsafeInterleaveIO, unsafePerformIO)
 import System.Mem (getAllocationCounter)
 
@@ -135,23 +135,24 @@ autoMap machine ways f list = case machine of
     given (Shared means _) = means
 
     probe :: Watch -> Place a -> [a] -> IO [b]
-    probe _ _ [] = pure []
+    probe _ _ [] = [] <$ returnArea
     probe watch place0 xs@(x : rest) = do
       placed <- asked machine lookAgainNs (reached xs place0)
       (decision, place) <- choose (costOfFork ways) placed
       case decision of
         -- Other maps may have taken cores meanwhile.
         OnWorkers -> asked machine 0 place >>= handed watch place xs
-        OnCapabilities -> onCapabilities ways (meansCapabilities (placeMeans place)) (placeIndex place +) xs
+        OnCapabilities -> returnArea >> onCapabilities ways (meansCapabilities (placeMeans place)) (placeIndex place +) xs
         InCaller -> do
           let after = forgetful place {placeIndex = placeIndex place + 1, placeProbes = placeProbes place + 1}
+          lendArea
           (watched, passing) <- watchedBy watch after rest
           (value, cost) <- measured watched (placeProbes place < 2 || placeProbes place `mod` 32 == 0) (f x)
           (value :) <$> unsafeInterleaveIO (goOn watch after value cost passing rest)
 
     handed watch before xs place
       | meansWorkers (placeMeans place) < meansWorkers (placeMeans before) = probe watch place xs
-      | otherwise = onWorkers ways (placeIndex place +) xs
+      | otherwise = returnArea >> onWorkers ways (placeIndex place +) xs
 
     -- How the item before this place is to be evaluated, and what was begun meanwhile.
     watchedBy :: Watch -> Place a -> [a] -> IO (Stamp -> IO () -> IO (), IO (Maybe (Ahead b)))
@@ -182,7 +183,7 @@ autoMap machine ways f list = case machine of
       cost' <- readIORef cost
       used <- if isJust cost' then maybe (pure False) (worthIt place) begun else pure False
       case begun of
-        Just there | used -> pure (begunList (aheadBegun there))
+        Just there | used -> begunList (aheadBegun there) <$ returnArea
         _ -> do
           for_ begun (begunStop . aheadBegun)
           stretch watch place xs
@@ -202,18 +203,23 @@ autoMap machine ways f list = case machine of
     stretch watch place xs = do
       begun <- getMonotonicTimeNSec
       let !n = placeStretch place
-          !looks = lookMask place
+          !apart = looksApart place
           !usual = typical (placeSample place)
-          go k cells
-            | k == n || k .&. looks == looks = unsafeDupablePerformIO (pause k cells)
-            | otherwise = on k cells
-          on _ [] = []
-          on k (c : cells) = normalised (f c) : go (k + 1 :: Int) cells
+          end = unsafeDupablePerformIO ([] <$ returnArea)
+          -- From that place on to the next look. Counted down: an item has one comparison.
+          from :: Int -> [a] -> [b]
+          from k = items left
+            where
+              !left = min apart (n - k)
+              items :: Int -> [a] -> [b]
+              items 0 cells = unsafeDupablePerformIO (pause (k + left) cells)
+              items _ [] = end
+              items more (c : cells) = normalised (f c) : items (more - 1) cells
           -- Two threads may look at the clock; only one may go on from there.
           pause k cells = do
             took <- subtract begun <$> getMonotonicTimeNSec
-            pure (if k == n || overdue usual k took then unsafePerformIO (probe watch (paced took k place) cells) else on k cells)
-      pure (go 0 xs)
+            pure (if k == n || overdue usual k took then unsafePerformIO (probe watch (paced took k place) cells) else from k cells)
+      pure (from 0 xs)
 
 -- | What was begun beside an item that had taken so long, with so many cells known behind it.
 data Ahead b = Ahead
@@ -222,13 +228,13 @@ data Ahead b = Ahead
     _aheadKnown :: !Int
   }
 
--- | How often the clock is looked at within a stretch, as a mask of the number of
--- items: for every 5 us of work, which costs a percent, and at least for every 32
--- items or a quarter of what has been seen, since they may become dearer.
-lookMask :: Place a -> Int
-lookMask place = foldr const 31 (dropWhile tooOften [0, 1, 3, 7, 15])
+-- | After how many items the clock is looked at within a stretch: for every 5 us of work, which costs
+-- a percent, and at least for every 32 items or a quarter of what has been seen, since they may
+-- become dearer.
+looksApart :: Place a -> Int
+looksApart place = foldr const 32 (dropWhile tooOften [1, 2, 4, 8, 16])
   where
-    tooOften between = typical (placeSample place) * fromIntegral (between + 1) < 5000 && 4 * between < placeIndex place
+    tooOften apart = typical (placeSample place) * fromIntegral apart < 5000 && 4 * (apart - 1) < placeIndex place
 
 -- | With what the measured item has shown. A consumer that walks the list before
 -- it looks at the elements has not evaluated it: that is done now, and the next

@@ -17,6 +17,8 @@ module Maru.Native.Rts
     setAllocArea,
     allocArea,
     areaIsOurs,
+    lendArea,
+    returnArea,
     collectorLook,
     limitHeap,
     collapseHeap,
@@ -139,6 +141,16 @@ setAllocArea = c_setAllocArea . fromIntegral
 -- | See 'setAllocArea'.
 allocArea :: IO Int
 allocArea = fromIntegral <$> c_allocArea
+
+-- | A map evaluates an item here, in the caller. Until 'returnArea', and some collections more, its
+-- allocation area may become larger where these are dear and the user chose none
+-- (@cbits/rts/area.c@). No effect in a worker.
+foreign import ccall unsafe "maru_rts_area_lend"
+  lendArea :: IO ()
+
+-- | The rest is evaluated elsewhere, or there is none.
+foreign import ccall unsafe "maru_rts_area_return"
+  returnArea :: IO ()
 
 foreign import ccall unsafe "maru_rts_limit_heap"
   c_limitHeap :: Int64 -> IO ()

@@ -194,7 +194,7 @@ data Seen = Seen !Int !Double !Bool
 
 watching :: Weak (IORef Now) -> Double -> Seen -> IO ()
 watching weak long seen@(Seen _ pause short) = do
-  sleep pause short
+  when (pause > 0) (sleep pause short)
   next <- deRefWeak weak >>= maybe (pure Nothing) (glance long seen)
   for_ next (watching weak long)
 
