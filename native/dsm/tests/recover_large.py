@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""How long until a job with large images goes on after a loss.
+
+usage: recover_large.py MARU PROGRAM ROUNDS OUT [shared]
+
+PROGRAM is tests/pause.c, by maru-cc: four nodes, which change all their memory between two
+checkpoints.  Each round waits for a few checkpoints and kills node 1.  "said" is when the launcher
+says so; "next" is when the next checkpoint is whole, of a program that has gone on.  So "next" is
+later than when it went on, by half a second (the interval) and a checkpoint.  Both are seconds after
+the kill.  Writes them to OUT, as JSON, with the bytes of the images and the load.
+"""
+
+import datetime
+import json
+import os
+import pathlib
+import signal
+import statistics
+import subprocess
+import sys
+import time
+
+from pause import kept
+
+
+def shown(maru, job):
+    top = subprocess.run([maru, "top", "--once", "--json", str(job.pid)], capture_output=True)
+    return kept(json.loads(top.stdout)) if top.returncode == 0 else None
+
+
+def until(job, good, look):
+    while True:
+        if job.poll() is not None:
+            sys.exit(f"recover_large.py: the job ended with {job.returncode}: {job.stderr.read().decode().strip()}")
+        now = look()
+        if now and good(now):
+            return now
+        time.sleep(0.01)
+
+
+def nodes_of(job):
+    name = lambda pid: pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    children = pathlib.Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()
+    return {pid: words for pid in map(int, children) if (words := [w for w in name(pid) if w.startswith(b"MARU_DSM_NODE=")])}
+
+
+def round_of(maru, program, more):
+    job = subprocess.Popen([maru, "launch", "-n", "4", "--ckpt-every", "0.5", "--", program, "1000000", *more], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    look = lambda: shown(maru, job)
+    try:
+        until(job, lambda now: now["number"] >= 3, look)
+        victim = next(pid for pid, words in nodes_of(job).items() if words == [b"MARU_DSM_NODE=1"])
+        begun = time.monotonic()
+        os.kill(victim, signal.SIGKILL)
+        line = job.stderr.readline().decode()
+        said = time.monotonic() - begun
+        if "lost node 1" not in line:
+            sys.exit(f"recover_large.py: it said {line!r}")
+        number = until(job, lambda now: now["epoch"] >= 2, look)["number"]
+        last = until(job, lambda now: now["number"] > number, look)
+        return {"said": round(said, 4), "next": round(time.monotonic() - begun, 4), "bytes": last["bytes"], "load": os.getloadavg()[0]}
+    finally:
+        job.terminate()
+        job.wait()
+
+
+def main():
+    maru, program, rounds, out, more = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4], sys.argv[5:]
+    runs = [round_of(maru, program, more) for _ in range(rounds)]
+    pathlib.Path(out).write_text(json.dumps({"started": datetime.datetime.now().isoformat(timespec="seconds"), "rounds": runs}, indent=1) + "\n")
+    for word in ("said", "next"):
+        times = [run[word] for run in runs]
+        print(f"{word}: median {statistics.median(times):.3f} s, worst {max(times):.3f} s")
+
+
+if __name__ == "__main__":
+    main()
