@@ -341,8 +341,9 @@ emulatorCommand machines image variables me =
   where
     kernelWords =
       ["console=ttyS0", "quiet", "loglevel=1", "panic=-1", "random.trust_cpu=on", "cryptomgr.notests"]
-        -- Emulated, mitigations guard nothing, and the timer of a busy machine fails its test.
-        <> (if imageAccelerator image == Tcg then ["mitigations=off", "no_timer_check"] else [])
+        -- Emulated, mitigations guard nothing, the timer of a busy machine fails its test, and a CPU that
+        -- has to wait for one of the machine's is taken for stuck.
+        <> (if imageAccelerator image == Tcg then ["mitigations=off", "no_timer_check", "nowatchdog"] else [])
         <> ["rdinit=" <> guestProgram]
     -- The kernel gives what it does not know to the first process.
     variables' = ("MARU_AGENT", "guest") : ("MARU_WORKERS", show (machineCpus machines)) : ("LD_LIBRARY_PATH", guestLibraries) : variables
