@@ -28,10 +28,9 @@
 -- __The law__: @parMapOn (static f) xs@ is @map f xs@, as for 'Maru.parMap': values, order, the
 -- laziness of the spine, with bounded buffering, and the first exception by index. Four differences
 -- remain. This process evaluates an item as far as its codec does, to send it. A result is what its
--- codec makes of it. And an exception keeps its type between processes whose code lies at the same
--- addresses (programs that GHC links statically, its default); else, and from a VM, it comes as
--- 'RemoteException'.
--- And 'initialise' does not travel.
+-- codec makes of it. An exception keeps its type between processes whose code lies at the same
+-- addresses (programs that GHC links statically, its default). Else, and from a VM, all but
+-- 'WorkerLost' come as 'RemoteException'. And 'initialise' does not travel.
 --
 -- __Failure__: a worker's death is treated in its own process, by the 'Policy', as for 'Shm'. A
 -- process that is lost is said on standard error, and its items are evaluated again by others. An

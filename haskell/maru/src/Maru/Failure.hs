@@ -43,7 +43,9 @@ data WorkerLost = WorkerLost
     -- | Workers that died of it.
     lostTries :: !Int
   }
-  deriving (Eq)
+  deriving (Eq, Generic)
+
+instance Binary WorkerLost
 
 instance Show WorkerLost where
   showsPrec _ (WorkerLost i w d n) =

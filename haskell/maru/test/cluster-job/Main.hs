@@ -5,13 +5,13 @@
 -- > maru-test-cluster                         on this host alone, as cabal test starts it: is it map?
 -- > maru-test-cluster sum ITEMS MICROSECONDS   the sum, after so long an item
 -- > maru-test-cluster calls ITEMS MICROSECONDS   such sums until standard input ends; those that are wrong
--- > maru-test-cluster failing [law ...]        which item threw what; then that
+-- > maru-test-cluster failing                  which item threw what
 -- > maru-test-cluster lazy                     of a list without end
--- > maru-test-cluster killing N                item 5 kills its worker, always; by Retry 1 and by Fail
+-- > maru-test-cluster killing                  item 5 kills its worker, always; by Retry 1 and by Fail
 -- > maru-test-cluster child                    itself again, as a child: lazy
 -- > maru-test-cluster straggler ITEMS          four items take 2 s, the others 1 ms; two workers
 -- > maru-test-cluster big ITEMS BYTES          the length of so many results of so many bytes
--- > maru-test-cluster law CASES [sum ...]      how many cases of the law hold; those that do not; then that
+-- > maru-test-cluster law CASES                how many cases of the law hold; those that do not
 -- > maru-test-cluster laws                     which other laws do not hold
 -- > maru-test-cluster forks ITEMS MICROSECONDS how many workers a call of such items had
 -- > maru-test-cluster load ITEMS                of one call: the sum; bytes read and written, and ms of processor time, since the start
@@ -19,6 +19,8 @@
 -- > maru-test-cluster refused                  what should be refused and is not
 -- > maru-test-cluster broken                   an environment whose codec throws where it arrives
 -- > maru-test-cluster warm CALLS               milliseconds a call of one item: first, median, least
+--
+-- Behind failing, lazy, killing, law, laws and broken another one may stand, which comes next.
 module Main (main) where
 
 import Closures (unrefused, wrong)
@@ -93,14 +95,17 @@ job arguments =
       forM_ (zip [0 :: Int ..] (parMapOn (static odd') [0 .. 9])) $ \(i, x) -> do
         got <- try (evaluate x)
         putStrLn (show i <> " " <> either describe show got)
-      unless (null more) (job more)
-    ["lazy"] -> print (sum (takeWhile (< 1000000) (parMapOnWith defaultOptions (static square) 0 [1 ..])))
-    ["killing"] -> do
+      next more
+    "lazy" : more -> do
+      print (sum (takeWhile (< 1000000) (parMapOnWith defaultOptions (static square) 0 [1 ..])))
+      next more
+    "killing" : more -> do
       let xs = parMapOnWith defaultOptions {policy = Retry 1} (static deadly) () [0 .. 9]
       got <- mapM (try . evaluate) xs
       print [either (negate . lostIndex) id g | g <- got]
       whole <- try (evaluate (sum (parMapOnWith defaultOptions {policy = Fail} (static deadly) () [0 .. 9])))
       print (either (negate . lostIndex) id whole)
+      next more
     ["straggler", items] -> do
       putStrLn "begun"
       print (sum (parMapOnWith defaultOptions {workers = Workers 2, window = Just 50000} (static straggling) () [1 .. read items]))
@@ -128,15 +133,19 @@ job arguments =
       failures <- unrefused
       mapM_ putStrLn failures
       putStrLn (show (length failures) <> " were not refused")
-    ["broken"] -> do
+    "broken" : more -> do
       got <- try (evaluate (sum (parMapOnWith defaultOptions (static unreadable) () [1 .. 9])))
-      putStrLn (either (\e -> displayException (e :: ErrorCall)) show got)
+      putStrLn (either describe show got)
+      next more
     "law" : cases : more -> do
       failures <- broken (read cases)
       mapM_ putStrLn failures
       putStrLn (show (read cases - length failures) <> " cases hold")
-      unless (null more) (job more)
-    ["laws"] -> unheld >>= mapM_ putStrLn >> putStrLn "laws"
+      next more
+    "laws" : more -> do
+      unheld >>= mapM_ putStrLn
+      putStrLn "laws"
+      next more
     ["child"] -> do
       itself <- getExecutablePath
       ended <- forkProcess (executeFile itself False ["lazy"] Nothing) >>= getProcessStatus True False
@@ -147,7 +156,9 @@ job arguments =
       print (length xs)
     _ -> hPutStrLn stderr "maru-test-cluster: see its source" >> throwIO (userError "usage")
   where
+    next more = unless (null more) (job more)
     describe e
+      | Just call <- fromException e = "ErrorCall " <> displayException (call :: ErrorCall)
       | Just io <- fromException e = "IOException " <> show (io :: IOException)
       | Just a <- fromException e = "ArithException " <> show (a :: ArithException)
       | otherwise = show (e :: SomeException)

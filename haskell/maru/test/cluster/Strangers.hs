@@ -9,7 +9,7 @@ import Control.Monad (forM_, unless, void, when)
 import qualified Data.ByteString as Bytes
 import GHC.Conc (atomically, retry)
 import Maru
-import Maru.Backend.Process.Wire (packException)
+import Maru.Backend.Process.Wire (packException, packExceptionText)
 import Maru.Cluster.Call (startCall)
 import Maru.Cluster.Frame
 import Maru.Cluster.Peers hiding (Handler)
@@ -77,6 +77,14 @@ tests =
         forM_ [Elsewhere, Stranger 4096] $ \trust -> forM_ [Threw, Fails] $ \kind -> do
           e <- answered trust [\call -> Frame kind call 0 typed]
           fmap remoteText (fromException e) @?= Just "(its record is damaged)",
+      testCase "an item that was lost in a process of another layout, or in a VM, is lost here, too; its exceptions are text" $ do
+        gone <- packExceptionText (toException (WorkerLost 5 1 (Killed 9) 2))
+        text <- packExceptionText (toException DivideByZero)
+        forM_ [Elsewhere, Stranger 4096] $ \trust -> do
+          e <- answered trust [\call -> Frame Threw call 0 gone]
+          fromException e @?= Just (WorkerLost 5 1 (Killed 9) 2)
+          told <- answered trust [\call -> Frame Threw call 0 text]
+          fmap remoteText (fromException told) @?= Just "divide by zero",
       testCase "a frame that is larger than the peer's memory is the peer's end" $ do
         e <- answered (Stranger 4096) [\call -> Frame Result call 0 (Bytes.replicate 4097 0)]
         fmap unavailableWhy (fromException e) @?= Just "all of them were lost",

@@ -119,10 +119,26 @@ withImage machines use = do
   files <- forM ((program, guestProgram) : zip objects objects) (\(f, there) -> File there 0o100755 <$> Bytes.readFile f)
   drivers <- forM modules (\f -> File ("/" <> moduleFolder <> "/" <> baseName f) 0o100644 <$> Bytes.readFile f)
   let links = [File (guestLibraries <> "/" <> baseName f) 0o120777 (Char8.pack f) | f <- objects]
+      all' = files <> links <> drivers
+  fitsIn (machineMemory machines) (sum [Bytes.length bytes | File _ _ bytes <- all'])
   slow <- whyEmulated
   for_ slow (\why -> sayLine ("maru: VMs are emulated, which is many times slower: " <> why))
-  bracket (memoryOf (archive (files <> links <> drivers))) (closeFd . fromIntegral) $ \fd ->
+  bracket (memoryOf (archive all') `catch` noMemory) (closeFd . fromIntegral) $ \fd ->
     use (Image kernel fd (maybe Kvm (const Tcg) slow))
+  where
+    noMemory e = throwIO (unavailable ("no memory for the files of VMs can be had: " <> ioe_description e) "look at `ulimit -a`")
+
+-- | The kernel has them twice while it unpacks them, into a file system that takes half of what else
+-- is free. It has some 44 MiB for itself. Where they do not fit, its own words do not say so. What is
+-- advised leaves room for other kernels, and for work.
+fitsIn :: Int -> Int -> IO ()
+fitsIn memory bytes =
+  when (3 * mib + 44 > memory) . throwIO $
+    unavailable
+      ("the program and its libraries are " <> show mib <> " MiB, too much for a VM of " <> show memory <> " MiB")
+      ("set MARU_VM_MEMORY to " <> show (4 * mib + 64) <> ", or strip the program")
+  where
+    mib = bytes `div` 1048576
 
 -- | What VMs would be like, or throws 'Unavailable'.
 describeMachines :: IO String
@@ -341,8 +357,9 @@ emulatorCommand machines image variables me =
   where
     kernelWords =
       ["console=ttyS0", "quiet", "loglevel=1", "panic=-1", "random.trust_cpu=on", "cryptomgr.notests"]
-        -- Emulated, mitigations guard nothing, and the timer of a busy machine fails its test.
-        <> (if imageAccelerator image == Tcg then ["mitigations=off", "no_timer_check"] else [])
+        -- Emulated, mitigations guard nothing, the timer of a busy machine fails its test, and a CPU that
+        -- has to wait for one of the machine's is taken for stuck.
+        <> (if imageAccelerator image == Tcg then ["mitigations=off", "no_timer_check", "nowatchdog"] else [])
         <> ["rdinit=" <> guestProgram]
     -- The kernel gives what it does not know to the first process.
     variables' = ("MARU_AGENT", "guest") : ("MARU_WORKERS", show (machineCpus machines)) : ("LD_LIBRARY_PATH", guestLibraries) : variables

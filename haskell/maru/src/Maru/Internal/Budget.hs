@@ -128,4 +128,4 @@ resolveBackend options
       Just name -> maybe (throwIO (unknown name)) pure (backendFromName name)
   where
     unknown name =
-      BadOptions ("MARU_BACKEND is " <> show name <> "; known: " <> unwords (map backendName allBackends))
+      BadOptions ("MARU_BACKEND is " <> show name <> "; known: " <> unwords (map backendName [minBound .. maxBound]))

@@ -36,7 +36,7 @@ import Data.Typeable (typeOf)
 import Data.Word (Word16, Word32, Word64, Word8)
 import Foreign (castPtr)
 import GHC.IO.Exception (IOException (..))
-import Maru.Failure (RemoteException (..), exceptionText)
+import Maru.Failure (RemoteException (..), WorkerLost, exceptionText)
 import Maru.Native.Region (Packed (..), pack, unpack)
 import Maru.Native.Rts (ShippedException (..), joinException, splitException)
 import System.Timeout (timeout)
@@ -99,17 +99,18 @@ packBytes sharing x = do
     Unpackable what -> Left what
 
 -- The first byte of a packed exception.
-textForm, plainForm, asyncForm :: Word8
+textForm, plainForm, asyncForm, ownForm :: Word8
 textForm = 0
 plainForm = 1
 asyncForm = 2
+ownForm = 3
 
 -- | An exception as bytes. Its type survives where the dictionary is a static
 -- closure (every instance without a context of its own) and the payload is
 -- plain data; else type name and text do.
 packException :: SomeException -> IO Strict.ByteString
 packException e = do
-  typed <- attempt (packTyped inner)
+  typed <- attempt 200000 (packTyped inner)
   maybe (packExceptionText e) (pure . Strict.cons form) (join typed)
   where
     -- An asynchronous type comes wrapped together with its dictionary, which
@@ -118,17 +119,18 @@ packException e = do
       Just (SomeAsyncException x) -> (asyncForm, SomeException x)
       Nothing -> (plainForm, withoutHandle e)
 
--- | The same without its type, for a process whose code lies elsewhere in memory.
+-- | For a process whose code lies elsewhere in memory: of an item that was lost what is known of it; of
+-- others type name and text. A text takes little memory, and an emulated machine its time.
 packExceptionText :: SomeException -> IO Strict.ByteString
-packExceptionText e = do
-  text <- attempt (evaluate (describe (take longestText (exceptionText e))))
-  pure (Strict.cons textForm (fromMaybe (describe "(its text throws, or has no end)") text))
+packExceptionText e = fromMaybe (described "(its text throws, or has no end)") <$> attempt 5000000 (evaluate packed)
   where
-    describe text = Lazy.toStrict (Binary.encode (typeName e, text))
+    packed = maybe (described (take longestText (exceptionText e))) (coded ownForm) (fromException e :: Maybe WorkerLost)
+    described text = coded textForm (typeName e, text)
+    coded form = Strict.cons form . Lazy.toStrict . Binary.encode
 
--- An exception may hold what throws again, or has no end.
-attempt :: IO a -> IO (Maybe a)
-attempt act = either noException id <$> try (timeout 200000 act)
+-- An exception may hold what throws again, or has no end: it gets so many microseconds.
+attempt :: Int -> IO a -> IO (Maybe a)
+attempt us act = either noException id <$> try (timeout us act)
   where
     noException SomeException {} = Nothing
 
@@ -157,15 +159,17 @@ unpackException index worker bytes = either id id <$> unpackThrown index worker 
 -- | The same: what was thrown there, or on the left what maru says of it.
 unpackThrown :: Int -> Int -> Strict.ByteString -> IO (Either SomeException SomeException)
 unpackThrown index worker bytes = case Strict.uncons bytes of
-  Just (form, rest) | form /= textForm -> do
+  Just (form, rest) | form `elem` [plainForm, asyncForm] -> do
     let (address, body) = Strict.splitAt 8 rest
         aligned = Strict.copy body
     value <- Unsafe.unsafeUseAsCStringLen aligned $ \(p, n) -> unpack (castPtr p) n
     case value of
       Just payload -> Right . rewrap form <$> joinException (Binary.decode (Lazy.fromStrict address) :: Word64) payload
       Nothing -> pure (Left (lost "an exception" "(it could not be relocated)"))
-  _ -> pure (Left (unpackExceptionText index worker bytes))
+  Just (form, _) | form == ownForm -> pure (Right told)
+  _ -> pure (Left told)
   where
+    told = unpackExceptionText index worker bytes
     lost ty text = toException (RemoteException index worker ty text)
     rewrap form (SomeException x)
       | form == asyncForm = toException (SomeAsyncException x)
@@ -173,13 +177,18 @@ unpackThrown index worker bytes = case Strict.uncons bytes of
 
 -- | The same of bytes that may be anything. Typed ones would be taken as the heap's: they are damaged.
 unpackExceptionText :: Int -> Int -> Strict.ByteString -> SomeException
-unpackExceptionText index worker bytes = toException . uncurry (RemoteException index worker) $ case Strict.uncons bytes of
+unpackExceptionText index worker bytes = case Strict.uncons bytes of
   Just (form, rest)
-    | form == textForm, Strict.length rest <= longestRecord, Right (_, _, told) <- Binary.decodeOrFail (Lazy.fromStrict rest) -> told
-    | otherwise -> ("an exception", "(its record is damaged)")
-  Nothing -> ("an exception", "(its record is empty)")
+    | form == ownForm, Just lost <- decoded rest -> toException (lost :: WorkerLost)
+    | form == textForm, Just told <- decoded rest -> remote told
+    | otherwise -> remote ("an exception", "(its record is damaged)")
+  Nothing -> remote ("an exception", "(its record is empty)")
   where
-    longestRecord = 8 * longestText
+    remote = toException . uncurry (RemoteException index worker)
+    decoded :: Binary.Binary a => Strict.ByteString -> Maybe a
+    decoded rest
+      | Strict.length rest <= 8 * longestText, Right (_, _, x) <- Binary.decodeOrFail (Lazy.fromStrict rest) = Just x
+      | otherwise = Nothing
 
 -- A Handle is a pair of MVars, which cannot cross; the message can.
 withoutHandle :: SomeException -> SomeException
