@@ -89,8 +89,8 @@ fetching reaper effort say = do
         | (what, text) <- [("one", "one by one"), ("batched", "each of 64"), ("rested", "one after 1 ms"), ("lock", "a lock"), ("lock_rested", "a lock after 1 ms"), ("handed", "a lock handed over"), ("barrier", "a barrier of two"), ("one_way_4096", "4 KiB one way"), ("one_way_2048", "2 KiB one way")]
       ]
 
--- | The bars of TCP, and of shared memory with a core for each node; libfabric must not be slower than TCP, and what maru adds to it
--- not more than what it adds to TCP.
+-- | The bars of TCP, and of shared memory with a core for each node. Libfabric must not be slower than
+-- TCP. Nor may maru add more to it than to TCP.
 claimsFor :: Way -> [Claim]
 claimsFor (Alone _ _) = []
 claimsFor way@(Way _ spin transport)

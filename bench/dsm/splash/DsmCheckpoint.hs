@@ -1,7 +1,8 @@
 {-# LANGUAGE OverloadedStrings #-}
 
--- | What checkpoints cost a job that loses nobody: three programs of SPLASH-3 on four nodes, whose messages go
--- over a described link, without checkpoints and with one every thirty seconds, the default.
+-- | What checkpoints cost a job that loses nobody. Three programs of SPLASH-3 run on four nodes, whose
+-- messages go over a described link. They do without checkpoints, and with one every thirty seconds, the
+-- default.
 module DsmCheckpoint
   ( checkpointExperiment,
   )
