@@ -1,6 +1,6 @@
-/* Description: whatever carries messages, a node's last ones come before its farewell. Who looks
- * only when it is told misses none. The end of a node is known to those that live in bounded time,
- * however much others send them. */
+/* Description: whatever carries messages, a node's last ones come before its farewell. A node that
+ * looks only when it is told misses none. The end of a node is known to those that live in bounded
+ * time, however much others send them. */
 #define _GNU_SOURCE
 #include "../fabric.h"
 #include "../transport.h"
