@@ -1,7 +1,7 @@
 -- | What a job's nodes tell, and what is made of it.
 module LaunchTest (launches) where
 
-import Data.List (isPrefixOf)
+import Data.List (isInfixOf, isPrefixOf)
 import Maru.Control.Launch.Advice (advice, predicted)
 import Maru.Control.Launch.Heat
 import Maru.Control.Launch.Locks
@@ -26,6 +26,8 @@ launches =
         predicted [(10, 8, 1, 1, 0), (10, 8, 1, 1, 0)] 4 @?= 4 + 1 + 2
         assertBool "more" (any ("8 nodes would take about" `isPrefixOf`) (advice [ToldNode i 100 100 0 0 0 | i <- [0, 1]]))
         assertBool "fewer" ("1 node would take about 0.02 of the time" `elem` advice [ToldNode i 100 1 50 0 49 | i <- [0, 1]])
+        filter ("would take about" `isInfixOf`) (advice [ToldNode i 100 44 16 4 35 | i <- [0, 1]])
+          @?= ["8 nodes would take about 0.79 of the time", "1 node would take about 0.89 of the time"]
         advice [] @?= ["none: the program did not end by maru_dsm_exit on every node"],
       testCase "advice: a site that one node uses should be at home there; one that all use, nowhere" $ do
         assertBool "one" ("node 1 should be the home of a: 200 of its 201 faults are that node's" `elem` advice [ToldNode 0 1 1 0 0 0, ToldSite 0 4096 "a", ToldPage 1 0 100 100 0, ToldPage 0 0 1 0 0])

@@ -62,16 +62,20 @@ number :: [Node] -> [String]
 number nodes
   | n == 1 = ["one node says nothing of what fetching would cost; run it on two"]
   | here <= 0 = []
-  | otherwise = verdict : [printf "processors lacked for %.0f %% of the time: fewer nodes on a host, or more processors" (100 * lacking nodes / w) | w > 0, lacking nodes > 0.2 * w]
+  | otherwise = verdict : alone ++ [printf "processors lacked for %.0f %% of the time: fewer nodes on a host, or more processors" (100 * lacking nodes / w) | w > 0, lacking nodes > 0.2 * w]
   where
     n = length nodes
     (w, _, _, _, _) = means nodes
     here = predicted nodes n
     best = minimumBy (comparing (predicted nodes)) (1 : [m | m <- [n `div` 2, n, 2 * n, 4 * n], m >= 2, m <= 256])
-    part = predicted nodes best / here
+    part m = predicted nodes m / here
+    gains m = m /= n && part m <= 0.9
+    would m = printf "%d %s would take about %.2f of the time" m (if m == 1 then "node" else "nodes") (part m)
     verdict
-      | best == n || part > 0.9 = "the number of nodes is about right"
-      | otherwise = printf "%d %s would take about %.2f of the time" best (if best == 1 then "node" else "nodes") part
+      | gains best = would best
+      | otherwise = "the number of nodes is about right"
+    -- Where more are best, those that there are may be slower than one all the same.
+    alone = [would 1 | best /= 1, gains 1]
 
 -- | The five hottest sites whose faults are mostly one node's, or each of whose pages is mostly one
 -- node's.
