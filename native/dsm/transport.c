@@ -41,6 +41,8 @@
 /* Of what is ready: no connection. */
 #define FABRIC UINT32_MAX
 #define NEAR (UINT32_MAX - 1)
+/* Bytes: of fewer the kernel tells nobody on a link that is hushed. Of more it does, and wakes the
+ * server for nothing. */
 #define HUSHED (1 << 15)
 #define SHM "shm"
 
@@ -601,8 +603,6 @@ bool mr_transport_tells_of_sends(const struct mr_transport *transport) {
   return transport->fabric != NULL;
 }
 
-/* The kernel wakes nobody for less than that. A larger message does, which costs no more than
- * that. */
 static void hush(struct mr_transport *t, bool on) {
   const int least = on ? HUSHED : 1;
   if (t->hushed == on)
@@ -616,7 +616,7 @@ static void hush(struct mr_transport *t, bool on) {
 bool mr_transport_awake(struct mr_transport *transport) {
   if (transport->near != NULL)
     mr_near_awake(transport->near);
-  /* One call for one link: to silence the descriptor takes twice as long. */
+  /* For one link: that call takes half as long as epoll_ctl for the descriptor. */
   if (transport->up == 1 && transport->carrying == 1)
     hush(transport, true);
   return transport->hushed;

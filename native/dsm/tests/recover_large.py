@@ -22,6 +22,8 @@ import time
 
 from pause import kept
 
+LIMIT_S = 120  # for what takes a second or two
+
 
 def shown(maru, job):
     top = subprocess.run([maru, "top", "--once", "--json", str(job.pid)], capture_output=True)
@@ -29,7 +31,10 @@ def shown(maru, job):
 
 
 def until(job, good, look):
+    ends = time.monotonic() + LIMIT_S
     while True:
+        if time.monotonic() > ends:
+            sys.exit(f"recover_large.py: no further after {LIMIT_S} s: {look()}")
         if job.poll() is not None:
             sys.exit(f"recover_large.py: the job ended with {job.returncode}: {job.stderr.read().decode().strip()}")
         now = look()
@@ -39,9 +44,13 @@ def until(job, good, look):
 
 
 def nodes_of(job):
-    name = lambda pid: pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    children = pathlib.Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text().split()
-    return {pid: words for pid in map(int, children) if (words := [w for w in name(pid) if w.startswith(b"MARU_DSM_NODE=")])}
+    """Processes of its nodes, by number."""
+    found = {}
+    for pid in pathlib.Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text(encoding="ascii").split():
+        for word in pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+            if word.startswith(b"MARU_DSM_NODE="):
+                found[int(word.partition(b"=")[2])] = int(pid)
+    return found
 
 
 def round_of(maru, program, more):
@@ -49,9 +58,8 @@ def round_of(maru, program, more):
     look = lambda: shown(maru, job)
     try:
         until(job, lambda now: now["number"] >= 3, look)
-        victim = next(pid for pid, words in nodes_of(job).items() if words == [b"MARU_DSM_NODE=1"])
         begun = time.monotonic()
-        os.kill(victim, signal.SIGKILL)
+        os.kill(nodes_of(job)[1], signal.SIGKILL)
         line = job.stderr.readline().decode()
         said = time.monotonic() - begun
         if "lost node 1" not in line:

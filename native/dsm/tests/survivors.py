@@ -6,8 +6,8 @@ usage: survivors.py [--name NAME --table FILE] MARU MOMENTS FOLDER FILTER WANT N
 
 COMMAND is a line for bash, run in FOLDER on NODES nodes; its program's file lies there.  FILTER is
 run there as well: of what the job printed, it prints what has to be the same.  The files in WANT are
-what it may print: of several runs without a loss.  MOMENTS are to be met, or twice as many are
-tried.  The table has what came of them by program: FILE.json, to which this one is added, and
+what it may print: of several runs without a loss.  MOMENTS are to be met; where twice as many
+tries do not do, that is a failure.  The table has what came of them by program: FILE.json, to which this one is added, and
 FILE.txt.
 
 A moment is a phase of the job in which one node, or two, are killed:
@@ -372,12 +372,15 @@ def main():
     print(*(f"{phase} {each['passed']}" for phase, each in counts.items()), sep=", ")
     passed, missed, failed = (total(counts, what) for what in ("passed", "missed", "failed"))
     print(f"{passed} passed, {missed} missed, {failed} failed (seed {seed}; {seconds:.1f} s without a loss)")
+    short = passed + failed < int(moments)
+    if short:
+        print(f"FAILED  {missed} of {passed + missed + failed} moments were missed, so that fewer than {moments} say anything", flush=True)
     if wish.table:
         row = {"program": wish.name, "nodes": int(nodes), "access": os.environ.get("MARU_DSM_ACCESS", "chosen"), "command": command, "seed": seed}
         row |= {"started": begun.isoformat(timespec="seconds"), "took": round((datetime.datetime.now(datetime.timezone.utc) - begun).total_seconds()), "load": load}
         row |= {"cpus": os.cpu_count(), "kernel": os.uname().release, "seconds": round(seconds, 2), "phases": counts, "failures": failures}
         add_row(wish.table, row)
-    return failed > 0
+    return failed > 0 or short
 
 
 if __name__ == "__main__":
