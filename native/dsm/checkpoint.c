@@ -251,7 +251,10 @@ static void prepare(struct mr_checkpoints *all, uint32_t wanted) {
 
 /* The launcher has decided about the last that this node has written. */
 static void settle(struct mr_checkpoints *all) {
-  mr_store_end(all->store, load(&all->page->committed) == all->taken);
+  bool whole = load(&all->page->committed) == all->taken;
+  mr_store_end(all->store, whole);
+  if (whole)
+    all->calls.committed(all->taken);
   all->taken = 0;
 }
 
@@ -293,7 +296,6 @@ int mr_checkpoints_start(struct mr_checkpoints *all, const struct mr_checkpoint_
   int rc = pthread_create(&all->thread, NULL, run, all);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   all->runs = rc == 0;
-  atomic_store_explicit(&all->line->started, all->page->epoch, memory_order_release);
   return -rc;
 }
 
@@ -327,4 +329,45 @@ void mr_checkpoints_await(struct mr_checkpoints *all, uint32_t number) {
     if (mr_checkpoints_wanted(all) == number)
       await_bell(all->page, heard);
   }
+}
+
+/* ---- for replay.c ---------------------------------------------------------------------------- */
+
+int mr_checkpoints_journal(const struct mr_checkpoints *all) {
+  if (all->line->journal == 0)
+    return -1;
+  int file = open_named(all, all->line->journal, O_RDWR);
+  if (file < 0)
+    cannot("this node's journal", strerror(errno));
+  return file;
+}
+
+uint32_t mr_checkpoints_cut(const struct mr_checkpoints *all) { return load(&all->page->cut); }
+
+uint32_t mr_checkpoints_again(const struct mr_checkpoints *all, uint16_t node) {
+  return load(&all->page->lines[node].again);
+}
+
+uint32_t mr_checkpoints_await_again(const struct mr_checkpoints *all, uint16_t node, uint32_t known,
+                                    int seconds, struct sockaddr_storage *address) {
+  const struct mr_checkpoint_line *line = &all->page->lines[node];
+  int64_t end = maru_now_ns() + seconds * INT64_C(1000000000);
+  while (load(&line->again) == known) {
+    uint32_t heard = load(&all->page->bell);
+    if (maru_now_ns() >= end)
+      return 0;
+    if (load(&line->again) == known)
+      await_bell(all->page, heard);
+  }
+  *address = line->address;
+  return load(&line->again);
+}
+
+void mr_checkpoints_started(struct mr_checkpoints *all) {
+  atomic_store_explicit(&all->line->started, all->page->epoch, memory_order_release);
+}
+
+/* Relaxed: the launcher looks now and then. */
+void mr_checkpoints_wish(struct mr_checkpoints *all) {
+  atomic_store_explicit(&all->line->wishes, 1, memory_order_relaxed);
 }

@@ -29,8 +29,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
-#define MR_CHECKPOINT_VERSION 3u
+#define MR_CHECKPOINT_VERSION 4u
 #define MR_CHECKPOINT_NODES 256u
 #define MR_CHECKPOINT_WHY 160
 #define MR_CHECKPOINT_MAGIC "MARUIMG"
@@ -49,6 +50,13 @@ struct mr_checkpoint_line {
   _Atomic uint64_t stretch_ns; /* kept.h; by the program's thread */
   uint64_t bytes, changed;     /* of that image, and what of it was written */
   char why[MR_CHECKPOINT_WHY];
+  /* Where only a lost node repeats (replay.h): its journal, the launcher's descriptor; 0: none. How
+   * often it was started again in this epoch, and where it listens then: before that.  It wishes
+   * for a checkpoint. */
+  int32_t journal;
+  _Atomic uint32_t again;
+  struct sockaddr_storage address;
+  _Atomic uint32_t wishes;
 };
 
 struct mr_checkpoint_page {
@@ -90,6 +98,8 @@ struct mr_checkpoint_calls {
   /* Writes this node's image, and its pages to the store; negative errno, then `why` says it. */
   int (*write)(int file, struct mr_store *store, struct mr_checkpoint_head *head, char *why,
                size_t size);
+  /* That one, which this node has written, is whole. */
+  void (*committed)(uint32_t number);
 };
 
 /* NULL: nobody asked for checkpoints.  Ends the process where the page cannot be used.  Leaves no
@@ -120,6 +130,22 @@ void mr_checkpoints_come(struct mr_checkpoints *all);
 /* Until that one is over.  Another may be wanted by then: the program goes on all the same, to its
  * next operation.  Else one that gets its processor late would stand still for ever. */
 void mr_checkpoints_await(struct mr_checkpoints *all, uint32_t number);
+
+/* ---- for replay.c ---- */
+
+/* A descriptor of this node's journal; -1: it is to keep none. Ends the process where it cannot be
+ * had. */
+int mr_checkpoints_journal(const struct mr_checkpoints *all);
+/* The last that all have come to; 0: none in this epoch. */
+uint32_t mr_checkpoints_cut(const struct mr_checkpoints *all);
+/* How often that node was started again in this epoch. */
+uint32_t mr_checkpoints_again(const struct mr_checkpoints *all, uint16_t node);
+/* The same, once it is more than `known`, and where it listens; 0: it was not in `seconds`. */
+uint32_t mr_checkpoints_await_again(const struct mr_checkpoints *all, uint16_t node, uint32_t known,
+                                    int seconds, struct sockaddr_storage *address);
+/* This node is as if it had never been lost. */
+void mr_checkpoints_started(struct mr_checkpoints *all);
+void mr_checkpoints_wish(struct mr_checkpoints *all);
 
 /* For the launcher as well: changes the bell. */
 static inline void mr_checkpoint_ring(struct mr_checkpoint_page *page) {

@@ -21,6 +21,13 @@ static int (*const handlers[MR_MESSAGE_TYPES])(struct mr_core *, const struct mr
     [MR_MEET] = mr_on_meet,
 };
 
+bool mr_core_is_look(const void *message, size_t length) {
+  struct mr_header header;
+  struct mr_reader reader = {.at = message, .left = length};
+  mr_take(&reader, &header, sizeof header);
+  return !reader.bad && mr_looks(header.type);
+}
+
 int mr_core_message(struct mr_core *core, uint16_t from, const void *message, size_t length) {
   struct mr_header header;
   struct mr_reader reader = {.at = message, .left = length};

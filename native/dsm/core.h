@@ -207,6 +207,9 @@ struct mr_core_config {
   /* `protect` compares memory and twin where writing ends: a home that is alone with its page has a
    * twin as well, in which only this node's changes are missing. */
   bool compares;
+  /* What the computing thread may access changes in its own requests alone, so that it makes the
+   * same ones if it is repeated (journal.h).  So no home is alone with a page. */
+  bool replays;
   /* pages × 4096 bytes each, all zero, 64-byte aligned; the caller's, until the
    * core is destroyed.  `memory` is what protect speaks of; the core
    * reads and writes it whatever the computing thread may.  `twins` is used only where
@@ -273,6 +276,11 @@ void mr_core_went_on(struct mr_core *core);
  * sink.stuck is called, here or when the answers have come. Nothing is done while an earlier
  * look is under way. 0; -ECANCELED. */
 int mr_core_look(struct mr_core *core);
+
+/* Not all answers to a look that is under way will come: it is given up. */
+void mr_core_look_over(struct mr_core *core);
+/* Whether that message only looks: no core is another after it. */
+bool mr_core_is_look(const void *message, size_t length);
 
 /* A message arrived from node `from`. 0, or -ESTALE: of another epoch or incarnation, dropped.
  * -EBADMSG: not a message of this protocol, nothing changed. -ECANCELED: as above. */

@@ -112,6 +112,11 @@ int mr_core_look(struct mr_core *core) {
   return mr_unless_stopped(core);
 }
 
+void mr_core_look_over(struct mr_core *core) {
+  core->look.number += core->look.awaited > 0;
+  core->look.awaited = 0;
+}
+
 int mr_on_look(struct mr_core *core, const struct mr_header *header, struct mr_reader *reader) {
   struct seen seen = see(core);
   uint8_t waits = seen.wait.waits;
@@ -133,7 +138,11 @@ int mr_on_seen(struct mr_core *core, const struct mr_header *header, struct mr_r
   mr_take(reader, &seen.sent, sizeof seen.sent);
   mr_take(reader, &seen.received, sizeof seen.received);
   if (reader->bad || reader->left != 0 || waits > 1 || header->detail >= MR_OPS ||
-      look->awaited == 0 || header->value != (int64_t)look->number || look->answered[header->from])
+      header->value > (int64_t)look->number)
+    return -EBADMSG;
+  if (header->value < (int64_t)look->number)
+    return 0; /* of a look that was given up */
+  if (look->awaited == 0 || look->answered[header->from])
     return -EBADMSG;
   seen.wait.waits = waits == 1;
   (look->again ? look->second : look->first)[header->from] = seen;

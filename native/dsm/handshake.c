@@ -62,6 +62,10 @@ static void introduce(struct mr_handshake *h, uint16_t to, struct mr_introductio
   *said = mine;
 }
 
+bool mr_is_called_by(const struct mr_job *job, uint16_t node) {
+  return job->again ? job->me == job->lost && node != job->me : node > job->me;
+}
+
 /* A node of this job, the one that is called or one that is to call. */
 static bool is_expected(const struct mr_handshake *h, const struct mr_introduction *other) {
   const struct mr_job *job = h->job;
@@ -70,7 +74,7 @@ static bool is_expected(const struct mr_handshake *h, const struct mr_introducti
   return mr_same_bytes(proof, other->proof, MR_HMAC) && other->to == job->me &&
          other->nodes == job->nodes && other->epoch == job->epoch &&
          (h->role == MR_CALLER ? other->from == h->to
-                               : other->from > job->me && other->from < job->nodes);
+                               : other->from < job->nodes && mr_is_called_by(job, other->from));
 }
 
 static enum mr_stage hear_opening(struct mr_handshake *h) {

@@ -70,6 +70,9 @@ struct mr_handshake {
   size_t left;
 };
 
+/* Whether the job's node `job->me` is called by that one, which then joins it. */
+bool mr_is_called_by(const struct mr_job *job, uint16_t node);
+
 /* `nonce` is MR_NONCE fresh random bytes, `to` the node that a caller calls.  The job and the card
  * stay the caller's, and live as long. */
 void mr_handshake_begin(struct mr_handshake *h, const struct mr_job *job,

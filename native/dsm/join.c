@@ -50,6 +50,10 @@ struct meeting {
   struct pollfd *polled;
 };
 
+static bool calls(const struct mr_job *job, uint16_t node) {
+  return job->again ? node == job->lost && job->me != job->lost : node < job->me;
+}
+
 /* ---- one connection ----------------------------------------------------------- */
 
 static void drop(struct guest *g) {
@@ -126,7 +130,7 @@ static int admit(struct meeting *m, struct guest *g) {
   m->cards[other->from] = other->card;
   m->incarnations[other->from] = other->incarnation;
   m->missing--;
-  m->callers -= other->from > m->job->me;
+  m->callers -= mr_is_called_by(m->job, other->from);
   g->fd = -1;
   return 0;
 }
@@ -193,9 +197,9 @@ static int call(struct meeting *m, uint16_t node) {
 /* Those that are due. */
 static int call_all(struct meeting *m) {
   int rc = 0;
-  for (uint16_t node = 0; node < m->job->me && rc == 0; node++) {
+  for (uint16_t node = 0; node < m->job->nodes && rc == 0; node++) {
     const struct guest *g = &m->calls[node];
-    if (m->fds[node] < 0 && g->fd < 0 && m->now - g->since >= AGAIN_MS * MS)
+    if (calls(m->job, node) && m->fds[node] < 0 && g->fd < 0 && m->now - g->since >= AGAIN_MS * MS)
       rc = call(m, node);
   }
   return rc;
@@ -204,7 +208,7 @@ static int call_all(struct meeting *m) {
 /* A call that did not come to a node is made again. */
 static int serve_calls(struct meeting *m, const struct pollfd *polled) {
   int rc = 0;
-  for (uint16_t node = 0; node < m->job->me && rc == 0; node++) {
+  for (uint16_t node = 0; node < m->job->nodes && rc == 0; node++) {
     struct guest *g = &m->calls[node];
     if (g->fd < 0)
       continue;
@@ -288,7 +292,7 @@ static nfds_t set_polled(struct meeting *m) {
   nfds_t count = 0;
   bool listens = m->callers > 0 && !m->full;
   m->polled[count++] = (struct pollfd){.fd = listens ? m->job->listener : -1, .events = POLLIN};
-  for (uint16_t node = 0; node < m->job->me; node++)
+  for (uint16_t node = 0; node < m->job->nodes; node++)
     m->polled[count++] = wish(&m->calls[node]);
   for (unsigned i = 0; i < m->held; i++)
     m->polled[count++] = wish(&m->guests[i]);
@@ -304,11 +308,10 @@ static int look(struct meeting *m) {
   m->now = maru_now_ns();
   for (nfds_t i = 0; i < count && ready <= 0; i++)
     m->polled[i].revents = 0;
-  unsigned calls = m->job->me;
   bool came = m->polled[0].revents != 0;
   int rc = serve_calls(m, m->polled + 1);
   if (rc == 0)
-    rc = serve_guests(m, m->polled + 1 + calls);
+    rc = serve_guests(m, m->polled + 1 + m->job->nodes);
   if (rc == 0 && (came || m->full))
     rc = take_guests(m);
   return rc;
@@ -325,7 +328,7 @@ static int meet_all(struct meeting *m) {
 }
 
 static void close_rest(struct meeting *m, int rc) {
-  for (uint16_t node = 0; node < m->job->me; node++)
+  for (uint16_t node = 0; node < m->job->nodes; node++)
     if (m->calls[node].fd >= 0)
       drop(&m->calls[node]);
   for (unsigned i = 0; i < m->held; i++)
@@ -338,16 +341,16 @@ static void close_rest(struct meeting *m, int rc) {
 
 static int join(struct meeting *m, int seconds) {
   const struct mr_job *job = m->job;
-  for (uint16_t node = 0; node < job->nodes; node++)
-    m->fds[node] = -1;
-  for (uint16_t node = 0; node < job->me; node++)
-    m->calls[node].fd = -1;
+  for (uint16_t node = 0; node < job->nodes; node++) {
+    m->fds[node] = m->calls[node].fd = -1;
+    m->callers += mr_is_called_by(job, node);
+    m->missing += mr_is_called_by(job, node) || calls(job, node);
+  }
   m->incarnations[job->me] = job->incarnation;
-  m->missing = job->nodes - 1u;
-  m->callers = m->missing - job->me;
   m->now = maru_now_ns();
   m->deadline = m->now + seconds * INT64_C(1000000000);
-  int rc = fcntl(job->listener, F_SETFL, O_NONBLOCK) < 0 ? -errno : meet_all(m);
+  bool listens = m->callers > 0;
+  int rc = listens && fcntl(job->listener, F_SETFL, O_NONBLOCK) < 0 ? -errno : meet_all(m);
   close_rest(m, rc);
   return rc;
 }
@@ -360,9 +363,10 @@ int mr_join(const struct mr_job *job, const struct mr_card *mine, int *fds, stru
                       .cards = cards,
                       .incarnations = incarnations,
                       .room = MR_STRANGERS + job->nodes,
-                      .calls = calloc(job->me + 1u, sizeof *m.calls),
+                      .calls = calloc(job->nodes, sizeof *m.calls),
                       .guests = calloc(MR_STRANGERS + job->nodes, sizeof *m.guests),
-                      .polled = calloc(1u + job->me + MR_STRANGERS + job->nodes, sizeof *m.polled)};
+                      .polled =
+                          calloc(1u + job->nodes + MR_STRANGERS + job->nodes, sizeof *m.polled)};
   bool room = m.calls != NULL && m.guests != NULL && m.polled != NULL;
   int rc = room ? join(&m, seconds) : -ENOMEM;
   free(m.calls);

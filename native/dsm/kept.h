@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #define MR_KEPT_SECTION "kept"
-#define MR_KEPT_VERSION 2u
+#define MR_KEPT_VERSION 3u
 #define MR_KEPT_WHY 160
 
 struct mr_kept {
@@ -26,8 +26,10 @@ struct mr_kept {
   uint64_t folder;      /* the last one that --ckpt-dir has; 0: none */
   uint64_t stretch_ms;  /* the longest time a node's program did not come to the runtime */
   uint64_t stretch_node;
+  uint64_t repeated;             /* so often a lost node alone did again what it did */
+  uint64_t repeats;              /* 1: one does; 0 */
   char unprotected[MR_KEPT_WHY]; /* why a loss costs more than `every_ms`; "": it does not */
 };
-_Static_assert(sizeof(struct mr_kept) == 12 * 8 + MR_KEPT_WHY, "no gaps");
+_Static_assert(sizeof(struct mr_kept) == 14 * 8 + MR_KEPT_WHY, "no gaps");
 
 #endif

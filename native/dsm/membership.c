@@ -130,18 +130,20 @@ void mr_membership_find(struct mr_membership *m) {
   mr_end_tells(m->launcher);
 }
 
-void mr_membership_join(struct mr_membership *m, uint32_t epoch, uint64_t settings,
-                        const struct mr_share *share, struct mr_transport **transport,
-                        uint32_t *incarnations) {
+void mr_membership_join(struct mr_membership *m, const struct mr_joining *how,
+                        struct mr_transport **transport, uint32_t *incarnations) {
   static struct sockaddr_storage addresses[MR_JOB_NODES_MAX];
   struct mr_job job = {.nodes = m->nodes,
                        .me = m->me,
                        .addresses = addresses,
-                       .epoch = epoch,
+                       .epoch = how->epoch,
                        .transport = choose_transport(),
-                       .share = share,
-                       .settings = settings,
-                       .lost_after = mr_settings_lost_after()};
+                       .share = how->share,
+                       .settings = how->settings,
+                       .lost_after = mr_settings_lost_after(),
+                       .again = how->again,
+                       .lost = m->me};
+  uint32_t epoch = how->epoch;
   if (m->met) {
     job.listener = m->meeting.listener;
     job.addresses = m->meeting.addresses;
@@ -149,10 +151,16 @@ void mr_membership_join(struct mr_membership *m, uint32_t epoch, uint64_t settin
   } else {
     read_job(&job, addresses);
   }
-  if (getrandom(&job.incarnation, sizeof job.incarnation, 0) != sizeof job.incarnation)
+  /* Who takes a node's place goes on with what that has sent. */
+  job.incarnation = how->epoch;
+  if (!how->replays &&
+      getrandom(&job.incarnation, sizeof job.incarnation, 0) != sizeof job.incarnation)
     mr_node_die(STATUS_UNAVAILABLE, "no random numbers: %s", strerror(errno));
   char why[WHY];
   int rc = mr_transport_join(transport, &job, incarnations, m->seconds, why, sizeof why);
+  if (how->replays)
+    m->job = job;
+  m->job.again = true;
   explicit_bzero(job.secret, sizeof job.secret);
   explicit_bzero(m->meeting.secret, sizeof m->meeting.secret);
   if (rc < 0 && *why != 0)

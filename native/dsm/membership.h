@@ -5,6 +5,7 @@
 #define MARU_DSM_MEMBERSHIP_H
 
 #include "launcher.h"
+#include "transport.h"
 
 #define MR_FIRST_EPOCH 1u
 
@@ -14,6 +15,14 @@ struct mr_membership {
   bool met;                  /* by that one's help */
   struct mr_meeting meeting; /* what that one let us find */
   int seconds;               /* how long to wait for the others */
+  struct mr_job job;         /* as this process joined, where nodes may join again; else empty */
+};
+
+struct mr_joining {
+  uint32_t epoch;
+  uint64_t settings;
+  const struct mr_share *share; /* as in struct mr_job */
+  bool replays, again;          /* nodes may join again alone; this one does (replay.h) */
 };
 
 /* By the environment, or by another launcher's help; a process that nobody started so is the only
@@ -22,9 +31,8 @@ void mr_membership_find(struct mr_membership *membership);
 /* Moves what `maru launch` has opened for this process above what a program opens: on another host,
  * or beside other nodes, it is given other numbers than the process whose files it opens again. */
 void mr_membership_make_room(void);
-/* Connects with all other nodes; `share` as in struct mr_job. */
-void mr_membership_join(struct mr_membership *membership, uint32_t epoch, uint64_t settings,
-                        const struct mr_share *share, struct mr_transport **transport,
-                        uint32_t *incarnations);
+/* Connects with all other nodes. */
+void mr_membership_join(struct mr_membership *membership, const struct mr_joining *how,
+                        struct mr_transport **transport, uint32_t *incarnations);
 
 #endif

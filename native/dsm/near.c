@@ -1,3 +1,4 @@
+/* Over 500 lines: how a neighbour is found, written to, slept beside and left is one state. */
 #define _GNU_SOURCE
 #include "near.h"
 
@@ -303,6 +304,18 @@ int mr_near_connect(struct mr_near *near, const struct mr_card *cards, const int
   return rc;
 }
 
+/* Nobody writes there before the other has connected. */
+void mr_near_renew(struct mr_near *near, uint16_t node, struct mr_card *mine) {
+  uint16_t kept = 0;
+  part_from(near, &near->neighbours[node]);
+  memset(ring_in(near, near->own, node), 0, sizeof(struct mr_ring));
+  for (uint16_t i = 0; i < near->count; i++)
+    if (near->list[i] != node)
+      near->list[kept++] = near->list[i];
+  near->count = kept;
+  memcpy(mine->near, &near->card, sizeof near->card);
+}
+
 void mr_near_close(struct mr_near *near) {
   for (uint16_t node = 0; node < near->nodes; node++)
     part_from(near, &near->neighbours[node]);
@@ -316,6 +329,8 @@ void mr_near_close(struct mr_near *near) {
   free(near->list);
   free(near);
 }
+
+int mr_near_bell(const struct mr_near *near, uint16_t node) { return near->neighbours[node].bell; }
 
 bool mr_near_has(const struct mr_near *near, uint16_t node) {
   return near->neighbours[node].segment != NULL;

@@ -40,8 +40,13 @@ int mr_near_open(struct mr_near **near, const struct mr_job *job, struct mr_card
  * -ETIMEDOUT; -ENOMEM. */
 int mr_near_connect(struct mr_near *near, const struct mr_card *cards, const int *fds,
                     int64_t deadline, char *why, size_t size);
+/* That node is gone, and another process in its place: this node's card for it.  Then
+ * mr_near_connect of that one alone. */
+void mr_near_renew(struct mr_near *near, uint16_t node, struct mr_card *mine);
 void mr_near_close(struct mr_near *near);
 
+/* What rings that node's bell, a descriptor; -1: it is not near. */
+int mr_near_bell(const struct mr_near *near, uint16_t node);
 bool mr_near_has(const struct mr_near *near, uint16_t node);
 /* The connection ended before that node said whether it is near: it is not.  `why` says nothing of
  * it: its end is for the caller to find. */

@@ -39,7 +39,16 @@ static void count(uint64_t *figure, uint64_t more) {
   __atomic_store_n(figure, *figure + more, __ATOMIC_RELAXED);
 }
 
+/* The program makes that request now: before it takes effect. */
+static void asks(enum mr_call call, uint64_t what, int64_t one, int64_t two) {
+  const struct mr_asked asked = {(uint32_t)call, (uint32_t)what, one, two};
+  if (mr_self.replay != NULL)
+    mr_replay_asks(mr_self.replay, &asked);
+}
+
 static int64_t await(int rc, enum mr_stand_wait what) {
+  if (mr_self.replay != NULL)
+    mr_replay_goes_on(mr_self.replay, &mr_self.done);
   bool waits = !mr_self.done && mr_self.stand != NULL;
   mr_self.asking = false;
   pthread_mutex_unlock(&mr_self.lock);
@@ -74,17 +83,24 @@ static void stand(uint32_t number) {
 
 /* What it wrote is home, then it stands still until that checkpoint is over. The next one does not
  * take it for parked (rests). */
-static void park(uint32_t number) {
+static void go_home(void) {
   node_begin();
+  asks(MR_CALL_STOP, 0, 0, 0);
   await(mr_core_sync(mr_self.core, MR_FETCH_ADD, MR_FENCE, 0), MR_STAND_LOCKS);
+}
+
+static void park(uint32_t number) {
+  go_home();
   stand(number);
   mr_checkpoints_await(mr_self.checkpoints, number);
   stand(0);
 }
 
+static bool repeats(void) { return mr_self.replay != NULL && mr_replay_repeats(mr_self.replay); }
+
 /* At the begin of a request, where checkpoints are asked for.  Whether this process waits on in one
  * that another process has begun: then with the lock. */
-static bool goes_on(void) {
+static bool goes_on(bool asks) {
   mr_checkpoints_come(mr_self.checkpoints);
   bool waits = mr_self.resumed == WAITING, anew = mr_self.resumed == ANEW;
   mr_self.resumed = ANEW;
@@ -105,8 +121,10 @@ static bool goes_on(void) {
       fflush(stdout);
     if (mr_self.part->reads_ahead() && lseek(STDIN_FILENO, 0, SEEK_CUR) >= 0)
       fflush(stdin); /* the file is where the program is then */
+    while (mr_self.replay != NULL && mr_replay_stops(mr_self.replay, asks))
+      go_home();
     uint32_t wanted = mr_checkpoints_wanted(mr_self.checkpoints);
-    if (wanted != 0)
+    if (wanted != 0 && !repeats())
       park(wanted);
   }
   return waits;
@@ -130,7 +148,7 @@ static int64_t stop_here(uint64_t one, uint64_t two, uint64_t three) {
   (void)three;
   ready();
   CAPTURE();
-  goes_on();
+  goes_on(false);
   leaves();
   return 0;
 }
@@ -145,9 +163,10 @@ int maru_on_restore(void (*call)(void *), void *argument) {
 }
 
 static int begin(uint64_t op, uint64_t object, uint64_t argument) {
-  if (mr_self.checkpoints != NULL && goes_on())
+  if (mr_self.checkpoints != NULL && goes_on(true))
     return 0;
   node_begin();
+  asks(MR_CALL_SYNC, object, (int64_t)op, (int64_t)argument);
   return mr_core_sync(mr_self.core, (enum mr_op)op, (uint32_t)object, (int64_t)argument);
 }
 
@@ -163,9 +182,10 @@ static int64_t request(uint64_t op, uint64_t object, uint64_t argument) {
 }
 
 static int begin_swap(uint64_t object, uint64_t expected, uint64_t value) {
-  if (mr_self.checkpoints != NULL && goes_on())
+  if (mr_self.checkpoints != NULL && goes_on(true))
     return 0;
   node_begin();
+  asks(MR_CALL_SWAP, object, (int64_t)expected, (int64_t)value);
   return mr_core_swap(mr_self.core, (uint32_t)object, (int64_t)expected, (int64_t)value);
 }
 
@@ -287,6 +307,7 @@ int mr_self_fault(void *context, uint32_t page, bool write) {
     return -EFAULT;
   mr_heat_waits(mr_self.heat);
   node_begin();
+  asks(write ? MR_CALL_WRITE : MR_CALL_READ, page, 0, 0);
   mr_heat_fault(mr_self.heat, mr_self.core, page, write);
   if (mr_self.stand != NULL)
     mr_self.counts.faults[mr_reason_of(mr_self.core, page)]++;
@@ -327,6 +348,7 @@ static int64_t bring(uint64_t first, uint64_t many, uint64_t write) {
     return 0;
   mr_heat_waits(mr_self.heat);
   node_begin();
+  asks(MR_CALL_BRING, page, count, write != 0);
   for (uint32_t each = page; each < page + count; each++)
     if (mr_core_access(mr_self.core, each) < (write ? MR_READ_WRITE : MR_READ))
       mr_heat_fault(mr_self.heat, mr_self.core, each, write);

@@ -82,6 +82,7 @@ struct mr_part {
   int (*on_restore)(void (*call)(void *), void *argument);
   void (*restored)(void);
   bool (*reads_ahead)(void);
+  void (*owns)(int fd);
 };
 /* Before mr_node_start: what a checkpoint holds of the program itself. */
 void mr_node_part(const struct mr_part *part);

@@ -18,7 +18,8 @@ static void on_send(void *context, uint16_t to, const void *message, size_t leng
   if (mr_self.asking && mr_self.server != NULL)
     mr_server_expect(mr_self.server);
   mr_ready_sends(mr_self.ready, to);
-  int rc = mr_transport_send(mr_self.transport, to, message, length);
+  int rc = mr_self.replay != NULL ? mr_replay_sends(mr_self.replay, to, message, length)
+                                  : mr_transport_send(mr_self.transport, to, message, length);
   if (rc < 0)
     mr_node_die(STATUS_INTERNAL, "cannot send %zu bytes to node %u: %s", length, to, strerror(-rc));
 }
@@ -131,6 +132,10 @@ void mr_self_race(void *context, uint32_t page, uint32_t first, uint32_t last, u
 void mr_self_create_core(struct mr_core_config *config, const uint32_t *incarnations) {
   config->epoch = mr_self_epoch();
   config->waits_clean = mr_self.checkpoints != NULL;
+  config->replays = mr_self.replay != NULL;
+  /* What a node measured would be another where it repeats. */
+  if (config->replays)
+    config->limits.part_ns = 0;
   config->compares = mr_self.heat != NULL;
   mr_self.sink = core_sink;
   mr_self.sink.locked = mr_self.heat != NULL ? on_locked : NULL;

@@ -15,7 +15,8 @@ static bool rests(uint32_t number, uint64_t *sent, uint64_t *received) {
   pthread_mutex_lock(&mr_self.lock);
   bool still = mr_self.parked == number ||
                (mr_core_waits(mr_self.core) && !mr_self.done && !mr_self.restoring);
-  bool all = still && mr_core_rests(mr_self.core);
+  bool repeats = mr_self.replay != NULL && mr_replay_repeats(mr_self.replay);
+  bool all = still && !repeats && mr_core_rests(mr_self.core);
   mr_core_traffic(mr_self.core, sent, received);
   pthread_mutex_unlock(&mr_self.lock);
   return all;
@@ -69,8 +70,15 @@ static int write_image(int file, struct mr_store *store, struct mr_checkpoint_he
   if (rc == 0)
     rc = mr_self.part->write(file, store, head, mr_self.captures ? &mr_self.here : NULL,
                              mr_self.parked != 0 ? PARKED : WAITING, why, size);
+  if (mr_self.replay != NULL)
+    mr_replay_cut(mr_self.replay);
   pthread_mutex_unlock(&mr_self.lock);
   return rc;
+}
+
+static void committed(uint32_t number) {
+  if (mr_self.replay != NULL)
+    mr_replay_committed(mr_self.replay, number);
 }
 
 bool mr_node_restores(void) {
@@ -88,6 +96,8 @@ void mr_self_open_checkpoints(void) {
     mr_node_die(STATUS_USAGE, "--races and --ckpt-every exclude each other: what is known of races "
                               "is in no checkpoint");
   size_t length;
+  if (mr_self.nodes > 1)
+    mr_self.replay = mr_replay_open();
   if (!mr_node_restores())
     return;
   mr_membership_make_room();
@@ -95,12 +105,14 @@ void mr_self_open_checkpoints(void) {
 }
 
 void mr_self_start_checkpoints(void) {
-  static const struct mr_checkpoint_calls calls = {rests, expect_pages, write_image};
+  static const struct mr_checkpoint_calls calls = {rests, expect_pages, write_image, committed};
   if (mr_self.checkpoints == NULL)
     return;
   int rc = mr_checkpoints_start(mr_self.checkpoints, &calls);
   if (rc < 0)
     mr_node_die(STATUS_UNAVAILABLE, "cannot start a thread: %s", strerror(-rc));
+  if (mr_self.replay == NULL || !mr_replay_repeats(mr_self.replay))
+    mr_checkpoints_started(mr_self.checkpoints);
   mr_self.part->begin();
 }
 
@@ -148,8 +160,12 @@ void mr_self_load_core(void) {
   struct found found = {.store = NULL};
   int rc = 0;
   mr_self.restoring = true;
+  /* A history that begins anew is each node's own. */
+  bool alone = mr_self.replay != NULL;
   for (uint16_t i = 0; i < mr_self.nodes; i++) {
     size_t length;
+    if (alone && i != mr_self.me)
+      continue;
     const struct mr_checkpoint_head *head = mr_checkpoints_map(mr_self.checkpoints, i, &length);
     saved[i] = (struct mr_saved){(const uint8_t *)head + head->core, head->core_length};
     if (i != mr_self.me)
@@ -158,7 +174,8 @@ void mr_self_load_core(void) {
     mr_self.part->found(head, mr_store_pages(found.store));
   }
   if (rc == 0)
-    rc = mr_core_load(mr_self.core, saved, page_of, &found);
+    rc = alone ? mr_core_load_own(mr_self.core, &saved[mr_self.me], page_of, &found)
+               : mr_core_load(mr_self.core, saved, page_of, &found);
   if (rc < 0)
     mr_node_die(STATUS_DATA, "cannot go on from checkpoint %u: %s",
                 mr_checkpoints_restore(mr_self.checkpoints),

@@ -27,6 +27,10 @@
 
 static void on_message(void *context, uint16_t from, const void *message, size_t length) {
   (void)context;
+  if (mr_self.replay != NULL) {
+    mr_replay_hears(mr_self.replay, from, message, length);
+    return;
+  }
   int rc = mr_core_message(mr_self.core, from, message, length);
   if (rc < 0 && rc != -ESTALE)
     mr_node_die(STATUS_INTERNAL, "node %u sent what is no message of this protocol", from);
@@ -44,7 +48,10 @@ static _Noreturn void lose(uint16_t lost) {
 
 static void on_down(void *context, uint16_t from, bool farewell) {
   (void)context;
-  if (!farewell && !mr_self.leaving)
+  bool lost = !farewell && !mr_self.leaving;
+  if (lost && mr_self.replay != NULL && mr_replay_lost(mr_self.replay, from))
+    return;
+  if (lost)
     lose(from);
   mr_self.up--;
 }
@@ -256,6 +263,19 @@ static void prepare_reports(const struct mr_globals *globals) {
     mr_heat_site(mr_self.heat, mr_self.size, globals->size, "globals");
 }
 
+/* Pages that a node copies out of another's memory would be in no journal. */
+static void join(const struct mr_core_config *config, const struct mr_share *share,
+                 uint32_t *incarnations) {
+  const struct mr_joining how = {.epoch = mr_self_epoch(),
+                                 .settings = mr_settings_common(config),
+                                 .share = mr_self.replay == NULL ? share : NULL,
+                                 .replays = mr_self.replay != NULL,
+                                 .again =
+                                     mr_self.replay != NULL && mr_replay_repeats(mr_self.replay)};
+  if (mr_self.nodes > 1)
+    mr_membership_join(&mr_self.job, &how, &mr_self.transport, incarnations);
+}
+
 void mr_node_start(const struct mr_globals *globals, unsigned mib) {
   static uint32_t incarnations[MR_JOB_NODES_MAX];
   if (mr_self.core != NULL)
@@ -280,12 +300,12 @@ void mr_node_start(const struct mr_globals *globals, unsigned mib) {
                            : -1;
   const struct mr_share share = {mr_self.pages, mr_area_descriptor(mr_self.area), mr_self.twins_fd,
                                  mr_self.commons_fd};
-  if (mr_self.nodes > 1)
-    mr_membership_join(&mr_self.job, mr_self_epoch(), mr_settings_common(&config), &share,
-                       &mr_self.transport, incarnations);
+  join(&config, &share, incarnations);
   mr_self_create_core(&config, incarnations);
   if (mr_node_restores())
     mr_self_load_core();
+  if (mr_self.replay != NULL)
+    mr_replay_begin(mr_self.replay, &mr_self.job.job);
   if (mr_self.nodes > 1) {
     mind_children();
     if (link != NULL)
@@ -335,6 +355,9 @@ void maru_dsm_exit(void) {
     mr_self.ready = NULL;
     mr_transport_close(mr_self.transport);
     mr_self.transport = NULL;
+    if (mr_self.replay != NULL)
+      mr_replay_close(mr_self.replay);
+    mr_self.replay = NULL;
   }
   /* All is done: a node that does not answer now keeps none. */
   if (mr_self.job.met && mr_launcher_leave(mr_self.job.launcher) < 0)

@@ -198,8 +198,10 @@ static void flush_page(struct mr_core *core, uint32_t page) {
                   core->floor, &core->diff);
   }
   /* A diff that goes along may make others' copies as new as this. */
-  if (core->diff.blocks != 0)
-    p->alone = !notice(core, page, changed(core, page));
+  if (core->diff.blocks != 0) {
+    bool carried = notice(core, page, changed(core, page));
+    p->alone = !carried && !core->config.replays;
+  }
   p->in_row = 0;
   mr_show(core, page);
 }

@@ -5,19 +5,27 @@
 #include <stdlib.h>
 
 #define MAGIC UINT64_C(0x65726f632075726d) /* "mru core" */
-#define VERSION 2u
+#define VERSION 3u
 
-/* What comes first.  Then the parts: objects, locks, page numbers. */
+/* What comes first.  Then the parts: objects, locks, page numbers, their versions, homes. */
 struct head {
   uint64_t magic;
   uint32_t version;
   uint16_t nodes, me;
   uint32_t pages, home_run, objects, unused;
-  uint64_t objects_bytes, locks_count, pages_count;
+  uint64_t objects_bytes, locks_count, pages_count, homes_count;
   /* What the computing thread waits for. */
   uint8_t waits, stage, op, unused_too;
   uint32_t id, condition, lock;
   int64_t argument, expected;
+  /* Of two nodes, the barrier at which the other one is. */
+  uint32_t met_id, met;
+};
+
+/* Where this node takes a page to be that has moved, or was here. */
+struct saved_home {
+  uint32_t page;
+  uint16_t home, was_here;
 };
 
 struct saved_lock {
@@ -72,6 +80,25 @@ static uint64_t list_locks(const struct mr_core *core, struct mr_writer *out) {
   return count;
 }
 
+static void list_versions(const struct mr_core *core, struct mr_writer *out) {
+  for (uint32_t page = 0; page < core->config.pages; page++)
+    if (is_written(core, page))
+      mr_put(out, &core->pages[page].version, sizeof core->pages[page].version);
+}
+
+static uint64_t list_homes(const struct mr_core *core, struct mr_writer *out) {
+  uint64_t count = 0;
+  for (uint32_t page = 0; page < core->config.pages; page++) {
+    const struct page *p = &core->pages[page];
+    if (p->home == 0 && !p->was_home)
+      continue;
+    struct saved_home saved = {page, mr_core_home(core, page), p->was_home};
+    mr_put(out, &saved, sizeof saved);
+    count++;
+  }
+  return count;
+}
+
 static struct head head_of(const struct mr_core *core) {
   const struct pending *pending = &core->pending;
   struct head head = {.magic = MAGIC,
@@ -80,7 +107,9 @@ static struct head head_of(const struct mr_core *core) {
                       .me = core->config.me,
                       .pages = core->config.pages,
                       .home_run = core->config.home_run,
-                      .objects = core->config.objects};
+                      .objects = core->config.objects,
+                      .met = core->meeting.heard,
+                      .met_id = core->meeting.id};
   if (!mr_core_waits(core))
     return head;
   head.waits = 1;
@@ -126,6 +155,8 @@ int mr_core_save(const struct mr_core *core, const struct mr_save *to) {
   head.locks_count = list_locks(core, &out);
   size_t numbers = out.length;
   head.pages_count = list_pages(core, &out);
+  list_versions(core, &out);
+  head.homes_count = list_homes(core, &out);
   int rc = out.failed ? -ENOMEM : to->put(to->context, &head, sizeof head);
   if (rc >= 0 && out.length > 0)
     rc = to->put(to->context, out.bytes, out.length);
@@ -140,7 +171,7 @@ int mr_core_save(const struct mr_core *core, const struct mr_save *to) {
 /* One node's bytes in their parts; each part lies within them. */
 struct parts {
   struct head head;
-  struct mr_reader objects, locks, numbers;
+  struct mr_reader objects, locks, numbers, versions, homes;
 };
 
 static bool cut_off(struct mr_reader *from, uint64_t count, size_t size, struct mr_reader *part) {
@@ -159,7 +190,10 @@ static bool part(const struct mr_saved *saved, struct parts *parts) {
   return !all.bad && head->magic == MAGIC && head->version == VERSION &&
          cut_off(&all, head->objects_bytes, 1, &parts->objects) &&
          cut_off(&all, head->locks_count, sizeof(struct saved_lock), &parts->locks) &&
-         cut_off(&all, head->pages_count, sizeof(uint32_t), &parts->numbers) && all.left == 0;
+         cut_off(&all, head->pages_count, sizeof(uint32_t), &parts->numbers) &&
+         cut_off(&all, head->pages_count, sizeof(uint64_t), &parts->versions) &&
+         cut_off(&all, head->homes_count, sizeof(struct saved_home), &parts->homes) &&
+         all.left == 0;
 }
 
 static bool is_of(const struct mr_core *core, uint16_t node, const struct head *head) {
@@ -284,4 +318,117 @@ int mr_core_load(struct mr_core *core, const struct mr_saved *saved, mr_saved_pa
       return rc;
   }
   return 0;
+}
+
+/* ---- a history that begins anew ----------------------------------------------------------- */
+
+static int load_homes(struct mr_core *core, struct mr_reader *in) {
+  struct saved_home saved;
+  while (in->left > 0) {
+    mr_take(in, &saved, sizeof saved);
+    if (saved.page >= core->config.pages || saved.home >= core->config.nodes ||
+        saved.was_here > 1 || (saved.was_here == 1 && saved.home == core->config.me))
+      return -EBADMSG;
+    mr_note_home(core, saved.page, saved.home);
+    core->pages[saved.page].was_home = saved.was_here == 1;
+  }
+  return 0;
+}
+
+/* What the other nodes have of a page is asked for, whatever this node had. */
+static void forget_copies(struct mr_core *core) {
+  for (uint32_t page = 0; page < core->config.pages; page++)
+    if (!at_home(core, page))
+      mr_mark_access(core, page, MR_NONE);
+}
+
+/* Versions go on, so that a stamp says what it said. */
+static int load_own_pages(struct mr_core *core, struct parts *parts, mr_saved_page *page_of,
+                          void *context) {
+  uint32_t page;
+  for (size_t number = 0; parts->numbers.left > 0; number++) {
+    mr_take(&parts->numbers, &page, sizeof page);
+    if (page >= core->config.pages || !at_home(core, page) || core->pages[page].version != 0)
+      return -EBADMSG;
+    mr_take(&parts->versions, &core->pages[page].version, sizeof core->pages[page].version);
+    const uint8_t *bytes = page_of != NULL ? page_of(context, number) : memory_of(core, page);
+    if (bytes == NULL)
+      return -EBADMSG;
+    if (page_of != NULL)
+      memcpy(memory_of(core, page), bytes, MR_PAGE);
+  }
+  return 0;
+}
+
+int mr_core_load_own(struct mr_core *core, const struct mr_saved *saved, mr_saved_page *page_of,
+                     void *context) {
+  struct parts parts;
+  if (!part(saved, &parts) || !is_of(core, core->config.me, &parts.head) ||
+      !wait_can_be(core, &parts.head))
+    return -EBADMSG;
+  int rc = load_homes(core, &parts.homes);
+  if (rc == 0)
+    rc = load_own_pages(core, &parts, page_of, context);
+  if (rc == 0)
+    rc = mr_manager_load(core->manager, &parts.objects);
+  if (rc == 0)
+    rc = load_locks(core, &parts.locks);
+  forget_copies(core);
+  load_wait(core, &parts.head);
+  if (parts.head.met == 1)
+    core->meeting = (struct meeting){.heard = true, .id = parts.head.met_id};
+  return rc;
+}
+
+static int put_bytes(void *context, const void *bytes, size_t length) {
+  struct mr_writer *out = context;
+  mr_put(out, bytes, length);
+  return out->failed ? -ENOMEM : 0;
+}
+
+static int no_page(void *context, uint32_t page, uint64_t stamp, const uint8_t *bytes) {
+  (void)context;
+  (void)page;
+  (void)stamp;
+  (void)bytes;
+  return 0;
+}
+
+/* What is no history: what was counted, looks at who waits, how programs lock. */
+static void keep_rest(struct mr_core *fresh, struct mr_core *old) {
+  struct look look = fresh->look;
+  fresh->look = old->look;
+  old->look = look;
+  fresh->counters = old->counters;
+  fresh->locks_apart = old->locks_apart;
+}
+
+static void exchange(struct mr_core *one, struct mr_core *other) {
+  uint8_t *a = (uint8_t *)one, *b = (uint8_t *)other, part[64];
+  _Static_assert(sizeof *one % sizeof part == 0, "whole parts");
+  for (size_t at = 0; at < sizeof *one; at += sizeof part) {
+    memcpy(part, a + at, sizeof part);
+    memcpy(a + at, b + at, sizeof part);
+    memcpy(b + at, part, sizeof part);
+  }
+}
+
+int mr_core_renew(struct mr_core *core) {
+  struct mr_writer out = {.bytes = NULL};
+  const struct mr_save save = {&out, put_bytes, no_page};
+  struct mr_core *fresh = NULL;
+  int rc = mr_core_save(core, &save);
+  if (rc == 0)
+    rc = mr_core_create(&fresh, &core->config);
+  if (rc == 0)
+    rc = mr_core_load_own(fresh, &(struct mr_saved){out.bytes, out.length}, NULL, NULL);
+  if (rc == 0) {
+    keep_rest(fresh, core);
+    exchange(fresh, core);
+    core->config.sink->protect(core->config.context, 0, core->config.pages, MR_NONE);
+  }
+  if (fresh != NULL)
+    mr_core_destroy(fresh);
+  free(out.bytes);
+  return rc;
 }

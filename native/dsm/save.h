@@ -61,4 +61,14 @@ int mr_core_list_pages(const struct mr_saved *saved, int (*each)(void *context, 
 int mr_core_load(struct mr_core *core, const struct mr_saved *saved, mr_saved_page *page_of,
                  void *context);
 
+/* The same with a history that begins anew, from this node's own bytes, where all nodes do that at
+ * one cut: by mr_core_renew where they go on, by this in a new core.  Both cores are alike then, so
+ * what the one did after the cut the other does again if it is asked and told the same (journal.h).
+ * No copy is valid, and times are zero. `page_of` NULL: the core's memory holds its pages. */
+int mr_core_load_own(struct mr_core *core, const struct mr_saved *saved, mr_saved_page *page_of,
+                     void *context);
+/* Of a core that rests.  `protect` allows nothing.  Time and memory: about the job's pages. -EBUSY:
+ * it does not rest; -ENOMEM: nothing has changed. */
+int mr_core_renew(struct mr_core *core);
+
 #endif

@@ -16,6 +16,7 @@
 #include "membership.h"
 #include "node.h"
 #include "races.h"
+#include "replay.h"
 #include "serve.h"
 #include "stand.h"
 #include "watch.h"
@@ -53,6 +54,7 @@ struct mr_self {
   unsigned races_said;
   struct mr_checkpoints *checkpoints; /* NULL: nobody asked for any */
   uint32_t parked;                    /* the program's thread stands still for that one; 0: none */
+  struct mr_replay *replay;           /* NULL: where a node is lost all go back */
   const struct mr_part *part;         /* the program's part of them; NULL: there is none */
   /* Where a request was begun that an image is taken in; how a process goes on from there. */
   ucontext_t here;

@@ -165,7 +165,7 @@ struct mr_core {
   uint64_t *time;  /* what this node has acquired */
   uint64_t *floor; /* what every node is known to have acquired */
   uint64_t *held;  /* nodes × nodes: what each one's log holds at least, the floor aside */
-  uint64_t *later; /* what to acquire when the fetch is done */
+  uint64_t *later; /* what to acquire when the fetch is done, or another request */
   bool has_later;
   uint64_t since_news, bytes_since_news; /* own intervals */
   struct round round;

@@ -390,6 +390,13 @@ int mr_on_grant(struct mr_core *core, const struct mr_header *header, struct mr_
                       header->value, time);
 }
 
+/* While the copy that is on its way may be older than the news; or while the program computes, and
+ * what it may access is to stay. */
+static bool hears_later(const struct mr_core *core) {
+  enum phase phase = core->pending.phase;
+  return phase == FETCHING || (phase == IDLE && core->config.replays);
+}
+
 int mr_on_news(struct mr_core *core, const struct mr_header *header, struct mr_reader *reader) {
   uint16_t nodes = core->config.nodes, from = header->from;
   uint64_t *time = core->told;
@@ -406,8 +413,7 @@ int mr_on_news(struct mr_core *core, const struct mr_header *header, struct mr_r
   if (mr_check_progress(core, from) < 0)
     return -ECANCELED;
   mr_time_join(row(core, core->held, from), time, nodes);
-  if (header->type == MR_NEWS && core->pending.phase == FETCHING) {
-    /* The copy that is on its way may be older than the news. */
+  if (header->type == MR_NEWS && hears_later(core)) {
     mr_time_join(core->later, time, nodes);
     core->has_later = true;
   } else if (header->type == MR_NEWS && mr_acquire(core, time) < 0) {

@@ -50,6 +50,7 @@ struct link {
   int fd;    /* -1: down */
   bool near; /* messages go through shared memory */
   bool kept; /* bytes wait for room */
+  bool was_silent;
   struct mr_buffer in, out;
   struct mr_alive alive;
   int64_t heard; /* by looks.awake; before its first word, how long it may take for that */
@@ -71,6 +72,9 @@ struct mr_transport {
   bool hushed;    /* a message on a link does not make it readable for the kernel */
   struct link links[];
 };
+
+static void hush(struct mr_transport *t, bool on);
+static bool carries(const struct mr_transport *t, uint16_t node);
 
 /* ---- life ---------------------------------------------------------------------- */
 
@@ -191,6 +195,71 @@ int mr_transport_join(struct mr_transport **transport, const struct mr_job *job,
   else if (t != NULL)
     mr_transport_close(t);
   return rc;
+}
+
+static void take_link(struct mr_transport *t, uint16_t node, int fd, int seconds) {
+  struct link *link = &t->links[node];
+  link->fd = fd;
+  link->kept = link->was_silent = false;
+  link->in.begin = link->in.end = link->out.begin = link->out.end = 0;
+  link->alive = (struct mr_alive){0};
+  link->heard = t->looks.awake + seconds * SECOND;
+  t->up++;
+}
+
+/* As near as the one before was: who glances at memory alone would not hear of anything else. */
+static int meet_again(struct mr_transport *t, const struct mr_job *job, struct mr_card *cards,
+                      int *fds, int seconds, char *why, size_t size) {
+  uint32_t *incarnations = calloc(t->nodes, sizeof *incarnations);
+  struct link *link = &t->links[job->lost];
+  struct mr_card mine = {.near = {0}};
+  int64_t deadline = maru_now_ns() + seconds * SECOND;
+  bool near = link->near;
+  int rc = incarnations != NULL ? 0 : -ENOMEM;
+  if (t->near != NULL)
+    mr_near_renew(t->near, job->lost, &mine);
+  if (rc == 0)
+    rc = mr_join(job, &mine, fds, cards, incarnations, seconds);
+  free(incarnations);
+  if (rc == 0 && t->near != NULL)
+    rc = mr_near_connect(t->near, cards, fds, deadline, why, size);
+  if (rc == 0 && near && !mr_near_has(t->near, job->lost))
+    rc = -ENODATA;
+  struct epoll_event event = {.events = EPOLLIN, .data.u32 = job->lost};
+  if (rc == 0 && epoll_ctl(t->ready, EPOLL_CTL_ADD, fds[job->lost], &event) < 0)
+    rc = -errno;
+  return rc;
+}
+
+int mr_transport_rejoin(struct mr_transport *transport, const struct mr_job *job, int seconds,
+                        char *why, size_t size) {
+  int *fds = calloc(transport->nodes, sizeof *fds);
+  struct mr_card *cards = calloc(transport->nodes, sizeof *cards);
+  int rc = transport->fabric != NULL ? -ENOTSUP : fds == NULL || cards == NULL ? -ENOMEM : 0;
+  *why = 0;
+  hush(transport, false);
+  if (rc == 0)
+    rc = meet_again(transport, job, cards, fds, seconds, why, size);
+  if (rc == 0) {
+    take_link(transport, job->lost, fds[job->lost], seconds);
+    transport->carrying += carries(transport, job->lost);
+  } else if (fds != NULL && rc != -ENOTSUP && fds[job->lost] > 0) {
+    close(fds[job->lost]);
+  }
+  free(fds);
+  free(cards);
+  return rc;
+}
+
+bool mr_transport_was_silent(const struct mr_transport *transport, uint16_t node) {
+  return transport->links[node].was_silent;
+}
+
+unsigned mr_transport_link_descriptors(const struct mr_transport *transport, uint16_t node,
+                                       int fds[MR_LINK_FDS]) {
+  fds[0] = transport->links[node].fd;
+  fds[1] = transport->near != NULL ? mr_near_bell(transport->near, node) : -1;
+  return (fds[0] >= 0) + (fds[0] >= 0 && fds[1] >= 0);
 }
 
 void mr_transport_close(struct mr_transport *transport) {
@@ -513,6 +582,7 @@ static int lose_silent(struct mr_transport *t, const struct mr_transport_sink *s
   for (uint16_t node = 0; node < t->nodes && rc == 0; node++)
     if (t->links[node].fd >= 0 && is_lost(t, &t->links[node], now)) {
       hang_up(t, node);
+      t->links[node].was_silent = true;
       sink->down(context, node, false);
       lost++;
     }

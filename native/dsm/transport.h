@@ -51,6 +51,10 @@ struct mr_job {
    * the reason. Its first word may take the time of the join beside. 0: its silence alone is
    * none. */
   unsigned lost_after;
+  /* That node was lost, and joins again: all others call it, whatever its number, and each other
+   * not. */
+  bool again;
+  uint16_t lost;
 };
 
 struct mr_transport_sink {
@@ -69,6 +73,17 @@ struct mr_link;
  * empty.  With 0: `why` says why a node of this host is reached otherwise than by shared memory. */
 int mr_transport_join(struct mr_transport **transport, const struct mr_job *job,
                       uint32_t *incarnations, int seconds, char *why, size_t size);
+/* `job->lost` has gone down, and another process is in its place: connects with that, as in the
+ * job's beginning. Called by the sink's `down` as well.  Errors as mr_transport_join's; then it is
+ * down still. Not with libfabric: -ENOTSUP. */
+int mr_transport_rejoin(struct mr_transport *transport, const struct mr_job *job, int seconds,
+                        char *why, size_t size);
+/* Why a peer went down: it was silent, and its process may be there still. */
+bool mr_transport_was_silent(const struct mr_transport *transport, uint16_t node);
+#define MR_LINK_FDS 2
+/* What is open for that node alone; how many. */
+unsigned mr_transport_link_descriptors(const struct mr_transport *transport, uint16_t node,
+                                       int fds[MR_LINK_FDS]);
 void mr_transport_close(struct mr_transport *transport);
 /* From now on messages are as late as on that network (link.h), there and here; the transport's.
  * Before anything is sent, and on all nodes or on none. */

@@ -32,8 +32,11 @@ static void tell_taken(struct job *job, int taken) {
 }
 
 static void tell_ended(struct job *job, unsigned number, int code) {
-  /* The launcher that started us ends the job then, and tells us so. */
-  job->ending |= code != 0;
+  /* The launcher that started us ends the job then, and tells us so.  Or it starts a node again. */
+  if (job->keep != NULL && job->keep->journal != 0)
+    mr_mirror_ended(job, number, code);
+  else
+    job->ending |= code != 0;
   mr_frame_send(job, 1, FRAME_ENDED, number, code, "", 0);
 }
 
@@ -73,6 +76,9 @@ static void begin_agent(struct job *job) {
     mr_launch_fail(STATUS_MARU_FAILED, "agent: no number of nodes", "");
   job->nodes = (unsigned)nodes;
   bool kept = strcmp(next_string(&at, end), "1") == 0;
+  int64_t journal;
+  if (mr_whole(next_string(&at, end), 0, 1 << 20, &journal) < 0)
+    mr_launch_fail(STATUS_MARU_FAILED, "agent: no size of journals", "");
   while (*(string = next_string(&at, end)) != 0)
     putenv(string);
   size_t count = 0;
@@ -82,7 +88,7 @@ static void begin_agent(struct job *job) {
   if (count == 0)
     mr_launch_fail(STATUS_MARU_FAILED, "agent: no command", "");
   if (kept)
-    mr_mirror_begin(job);
+    mr_mirror_begin(job, (size_t)journal << 20);
   mr_launch_bind(job, &address);
 }
 

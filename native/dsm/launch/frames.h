@@ -10,8 +10,8 @@
 
 enum mr_frame_kind {
   FRAME_BEGIN = 1, /* to the agent; node: the first; value: how many; strings: secret, address,
-                      folder, number of nodes, "1" where there are checkpoints, environment, "",
-                      command */
+                      folder, number of nodes, "1" where there are checkpoints, MiB of journals or
+                      "0", environment, "", command */
   FRAME_ADDRESSES, /* to the agent: a string */
   FRAME_SIGNAL,    /* to the agent; value */
   FRAME_INPUT,     /* to the agent: bytes for node 0; none: the end */
@@ -25,6 +25,10 @@ enum mr_frame_kind {
   FRAME_STAND, /* from it; node: what that one says */
   FRAME_IMAGE, /* either way; node; value: which of its files; a place there, and bytes */
   FRAME_BEGUN, /* either way; node: the line that it had begun at the cut */
+  FRAME_ALONE, /* to the agent; node: it is to be started again alone, soon */
+  FRAME_PLACE, /* from it; node; value: the port where that will listen */
+  FRAME_AGAIN, /* to the agent; node: it is started now; value: how often it was; where it listens
+                */
 };
 
 struct mr_frame {

@@ -83,8 +83,9 @@ static void tell_begin(struct job *job, const struct host *host) {
     mr_launch_fail(STATUS_MARU_FAILED, "cannot tell an agent what to do", strerror(errno));
   mr_address_write(&host->address, ANY_PORT, address);
   mr_launch_secret_tell(job, stream);
-  fprintf(stream, "%c%s%c%s%c%u%c%d%c", 0, address, 0, folder, 0, job->nodes, 0, job->keep != NULL,
-          0);
+  size_t journal = job->keep != NULL ? job->keep->journal >> 20 : 0;
+  fprintf(stream, "%c%s%c%s%c%u%c%d%c%zu%c", 0, address, 0, folder, 0, job->nodes, 0,
+          job->keep != NULL, 0, journal, 0);
   for (char **variable = environ; *variable != NULL; variable++)
     if (strncmp(*variable, "MARU_", 5) == 0)
       fprintf(stream, "%s%c", *variable, 0);
@@ -183,6 +184,52 @@ static void send_input(struct job *job) {
     mr_frame_send(job, all.host[0].to, FRAME_INPUT, 0, 0, bytes, length);
 }
 
+/* ---- a node alone -------------------------------------------------------------------------- */
+
+/* Its agent is to find a place for it, once it knows what it goes on from. */
+static void ask_for_place(struct job *job) {
+  struct keep *keep = job->keep;
+  unsigned node = (unsigned)keep->single;
+  const struct host *host = mr_hosts_of(&all, node);
+  const struct keep_begun *begun = &keep->begun_lines[node];
+  const void *words;
+  keep->page->restore = keep->committed;
+  size_t length = mr_mirror_words(keep, &words);
+  for (unsigned i = 0; i < all.count && length > 0; i++)
+    if (all.host[i].to >= 0)
+      mr_frame_send(job, all.host[i].to, FRAME_WORDS, 0, 0, words, length);
+  keep->clears = true;
+  mr_frame_send(job, host->to, FRAME_BEGUN, node, 0, begun->line, begun->length);
+  mr_frame_send(job, host->to, FRAME_ALONE, node, 0, "", 0);
+}
+
+static void give_input_again(struct job *job);
+
+/* All agents hear where it is: last its own, which starts it. */
+static void start_alone(struct job *job, struct host *host, int port) {
+  struct keep *keep = job->keep;
+  unsigned node = (unsigned)keep->single;
+  struct mr_checkpoint_line *line = &keep->page->lines[node];
+  char text[MR_ADDRESS_TEXT];
+  mr_address_write(&host->address, (unsigned)port, text);
+  mr_address_read(text, &line->address);
+  job->keeps->alone(job);
+  for (unsigned i = 0; i < all.count; i++)
+    if (all.host[i].to >= 0)
+      mr_frame_send(job, all.host[i].to, FRAME_AGAIN, node, (int)load(&line->again), &line->address,
+                    sizeof line->address);
+  host->alive++;
+  job->alive++;
+  if (node == 0)
+    give_input_again(job);
+}
+
+static bool is_place(const struct job *job, const struct mr_frame *frame) {
+  return frame->kind == FRAME_PLACE && job->keep != NULL && job->keep->starts &&
+         job->keep->clears && frame->node == (unsigned)job->keep->single && frame->value > 0 &&
+         frame->value <= UINT16_MAX;
+}
+
 static void hear(struct job *job, struct host *host) {
   static char body[MR_FRAME_MAX];
   struct mr_frame frame;
@@ -194,6 +241,10 @@ static void hear(struct job *job, struct host *host) {
     mr_launch_input_taken(job, frame.value);
   else if (good && frame.kind == FRAME_OVER)
     mr_launch_over(job, frame.value);
+  else if (good && is_place(job, &frame))
+    start_alone(job, host, frame.value);
+  else if (good && frame.kind == FRAME_PLACE)
+    ; /* all begin again meanwhile */
   else if (good && frame.kind == FRAME_ENDED && host->alive > 0) {
     host->alive--;
     mr_launch_ended(job, frame.node, frame.value);
@@ -229,6 +280,8 @@ static void tell_stays(const struct keep *keep) {
 static int step_checkpoints(struct job *job) {
   const void *words;
   reap_writer(job);
+  if (job->keep->starts && !job->keep->clears && !job->ending)
+    ask_for_place(job);
   int again = job->keeps->step(job);
   if (move.wanted && !job->keep->moving && !job->keep->recovering && !job->ending)
     tell_stays(job->keep);

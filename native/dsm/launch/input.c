@@ -44,7 +44,7 @@ static bool in_background(const struct input *input) {
 struct pollfd mr_launch_input_from(const struct job *job) {
   const struct input *input = &job->input;
   /* What comes while nodes are being ended is for those that begin again. */
-  bool again = job->keep != NULL && job->keep->recovering;
+  bool again = job->keep != NULL && (job->keep->recovering || job->keep->starts);
   bool wanted =
       !job->killed && !again && input->from >= 0 && input->given == 0 && !in_background(input);
   return (struct pollfd){.fd = wanted ? input->from : -1, .events = POLLIN};

@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "keep.h"
 
+#include "../journal.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -18,7 +20,6 @@
 #define WAVES 20          /* at most so many while a checkpoint's time doubles */
 #define LONG_MS 10000     /* a node that does not come to the runtime for so long is named */
 #define GIVEN_UP_MS 60000 /* the others go on then */
-#define LOSSES_MOST 3     /* without a new checkpoint in between */
 #define HELD_MOST ((size_t)64 << 20)
 
 /* ---- beginning ----------------------------------------------------------------------- */
@@ -55,6 +56,9 @@ void mr_keep_page(struct job *job, struct keep *keep) {
     for (int k = 0; k < 2; k++)
       keep->page->lines[i].files[k] = memory_file("maru-image", 0);
     keep->page->lines[i].pages = memory_file("maru-pages", 0);
+    if (keep->journal != 0)
+      keep->page->lines[i].journal =
+          memory_file("maru-journal", (off_t)mr_journal_size(keep->journal));
     /* Now: a line that was begun must not be lost when memory is short. */
     keep->begun_lines[i].line = malloc(MR_LAUNCH_LINE);
     if (keep->begun_lines[i].line == NULL)
@@ -138,12 +142,13 @@ static uint32_t next_number(const struct keep *keep) {
 
 /* The next one leaves the program as much time as this one took: where others have the processors
  * it would stand still all the time else. */
-static void let_go(struct keep *keep) {
+void mr_keep_let_go(struct keep *keep) {
   int64_t now = mr_launch_now(), took = now - keep->asked;
   store(&keep->page->over, keep->number);
   mr_checkpoint_ring(keep->page);
   keep->state = KEEP_IDLE;
   keep->due = now + (took > keep->every_ms ? took : keep->every_ms);
+  keep->rested = now + took;
 }
 
 static void begin(struct keep *keep) {
@@ -151,6 +156,8 @@ static void begin(struct keep *keep) {
   keep->asked = keep->begun = mr_launch_now();
   keep->alike = keep->named = false;
   keep->state = KEEP_GATHERS;
+  for (unsigned i = 0; i < keep->page->nodes; i++)
+    store(&keep->page->lines[i].wishes, 0);
   store(&keep->page->wanted, keep->number);
   store(&keep->page->wave, load(&keep->page->wave) + 1);
   mr_checkpoint_ring(keep->page);
@@ -192,7 +199,7 @@ static void refuse(struct keep *keep, unsigned node, const char *why) {
     fprintf(stderr, "maru: launch: no checkpoint: node %u: %s\n", node, why);
   snprintf(keep->refused, sizeof keep->refused, "%s", why);
   keep->moving = false;
-  let_go(keep);
+  mr_keep_let_go(keep);
 }
 
 /* One that still runs. */
@@ -227,7 +234,7 @@ static int gather(struct job *job, struct keep *keep) {
     if (load(&keep->page->lines[i].ends) != 0) {
       keep->ended = true;
       keep->moving = false;
-      let_go(keep);
+      mr_keep_let_go(keep);
       return -1;
     }
   for (unsigned i = 0; i < job->nodes; i++)
@@ -286,27 +293,48 @@ static int finish(struct job *job, struct keep *keep) {
   if (keep->moving)
     change_epoch(job, keep);
   else
-    let_go(keep);
+    mr_keep_let_go(keep);
   return 0;
 }
 
-static bool all_started(const struct job *job, const struct keep *keep) {
+bool mr_keep_all_started(const struct job *job, const struct keep *keep) {
   for (unsigned i = 0; i < job->nodes; i++)
     if (load(&keep->page->lines[i].started) != keep->page->epoch)
       return false;
   return true;
 }
 
+/* A journal fills. */
+static bool is_wished(const struct keep *keep) {
+  for (unsigned i = 0; i < keep->page->nodes && mr_launch_now() >= keep->rested; i++)
+    if (load(&keep->page->lines[i].wishes) != 0)
+      return true;
+  return false;
+}
+
+/* Whether a node still does again what it did. */
+static bool repeats(struct keep *keep) {
+  if (keep->single < 0)
+    return false;
+  if (keep->starts || load(&keep->page->lines[keep->single].started) != keep->page->epoch)
+    return true;
+  keep->single = -1;
+  keep->repeated++;
+  return false;
+}
+
 static int step(struct job *job) {
   struct keep *keep = job->keep;
   if (keep->recovering || job->ending)
     return -1;
+  if (repeats(keep))
+    return LOOKS_MS;
   /* A node that was not lost is no more. */
   keep->ended |= job->alive < job->nodes;
   keep->moving &= !keep->ended;
   if (keep->ended)
     return -1;
-  int64_t left = keep->moving ? 0 : keep->due - mr_launch_now();
+  int64_t left = keep->moving || is_wished(keep) ? 0 : keep->due - mr_launch_now();
   switch (keep->state) {
   case KEEP_GATHERS:
     return gather(job, keep);
@@ -319,7 +347,7 @@ static int step(struct job *job) {
     mr_folder_name_slow(job);
   if (left > 0 || keep->writer != 0)
     return left > LOOKS_MS ? (int)left : LOOKS_MS;
-  if (!all_started(job, keep))
+  if (!mr_keep_all_started(job, keep))
     return LOOKS_MS;
   begin(keep);
   return TICK_MS;
@@ -329,86 +357,6 @@ static int keep_step(struct job *job) {
   int again = step(job);
   mr_kept_show(job);
   return again > SHOWN_MS ? SHOWN_MS : again;
-}
-
-/* ---- a loss ---------------------------------------------------------------------------- */
-
-static bool is_fault(int signal) {
-  static const int faults[] = {SIGSEGV, SIGABRT, SIGFPE, SIGILL, SIGBUS, SIGTRAP, SIGSYS};
-  for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
-    if (faults[i] == signal)
-      return true;
-  return false;
-}
-
-/* What a program does to itself it would do again: a fault, or a status of its own. */
-static bool is_own(int code) {
-  return code > 128 ? is_fault(code - 128) : code != 0 && code != STATUS_LOST;
-}
-
-static bool keep_lost(struct job *job, unsigned number, int code) {
-  struct keep *keep = job->keep;
-  if (keep == NULL || job->ending || job->over)
-    return false;
-  /* Others may have been seen first: they lost it. */
-  if (is_own(code)) {
-    keep->recovering = false;
-    return false;
-  }
-  if (keep->recovering)
-    return true;
-  keep->lost = code == STATUS_LOST && job->lost != NULL ? job->lost_whom : number;
-  if (keep->input_lost) {
-    fprintf(stderr,
-            "maru: launch: lost node %u; node 0 was given more than %u bytes of input since "
-            "checkpoint %u, and a pipe does not give them again: the job cannot go on\n",
-            keep->lost, MR_LAUNCH_INPUT, keep->committed);
-    mr_launch_end(job, STATUS_LOST);
-    return true;
-  }
-  if (++keep->losses > LOSSES_MOST) {
-    fprintf(stderr, "maru: launch: lost node %u, the %uth time since checkpoint %u: given up\n",
-            keep->lost, keep->losses, keep->committed);
-    mr_launch_end(job, STATUS_LOST);
-    return true;
-  }
-  keep->recovering = true;
-  /* Nobody of the old epoch is left when the new one begins. */
-  job->signal(job, SIGKILL);
-  return true;
-}
-
-static void keep_again(struct job *job) {
-  struct keep *keep = job->keep;
-  struct mr_checkpoint_page *page = keep->page;
-  double ago = (double)(mr_launch_now() - keep->taken) / 1000;
-  if (keep->moves)
-    fprintf(stderr, "maru: launch: all go on from checkpoint %u\n", keep->committed);
-  else if (keep->committed != 0)
-    fprintf(stderr, "maru: launch: lost node %u; all go on from checkpoint %u, %.1f s ago\n",
-            keep->lost, keep->committed, ago);
-  else
-    fprintf(stderr, "maru: launch: lost node %u before the first checkpoint; all begin again\n",
-            keep->lost);
-  keep->recovering = keep->moving = keep->moves = false;
-  keep->ended = false;
-  keep->length = 0;
-  keep->input_here = keep->input_length;
-  keep->input_taken = 0;
-  if (keep->input_at >= 0)
-    lseek(STDIN_FILENO, keep->input_at, SEEK_SET);
-  keep->state = KEEP_IDLE;
-  keep->due = mr_launch_now() + keep->every_ms;
-  page->epoch++;
-  page->restore = keep->committed;
-  store(&page->cut, 0);
-  store(&page->wanted, keep->number);
-  store(&page->over, keep->number);
-  for (unsigned i = 0; i < job->nodes; i++) {
-    store(&page->lines[i].started, 0);
-    store(&page->lines[i].ends, 0);
-    store(&page->lines[i].done, 0);
-  }
 }
 
 static void keep_end(struct job *job) {
@@ -424,11 +372,12 @@ static void keep_end(struct job *job) {
 void mr_keep_begin(struct job *job, const struct keep_wish *wish, bool several) {
   static struct keep keep;
   static const struct keep_calls calls = {.step = keep_step,
-                                          .lost = keep_lost,
+                                          .lost = mr_keep_lost,
                                           .gave = mr_keep_gave,
                                           .pipe = mr_keep_pipe,
                                           .feed = mr_keep_feed,
-                                          .again = keep_again,
+                                          .again = mr_keep_again,
+                                          .alone = mr_keep_alone,
                                           .line = keep_line,
                                           .begun = keep_begun,
                                           .reaped = mr_folder_reaped,
@@ -438,8 +387,14 @@ void mr_keep_begin(struct job *job, const struct keep_wish *wish, bool several) 
     return;
   if (wish->output != NULL && strcmp(wish->output, "held") != 0 && strcmp(wish->output, "now") != 0)
     mr_launch_fail(STATUS_USAGE, "--output is 'held' or 'now'", wish->output);
+  bool lost = wish->recover != NULL && strcmp(wish->recover, "lost") == 0;
+  if (wish->recover != NULL && !lost && strcmp(wish->recover, "all") != 0)
+    mr_launch_fail(STATUS_USAGE, "--recover is 'all' or 'lost'", wish->recover);
+  int64_t mib = wish->journal_mib != 0 ? wish->journal_mib : MR_KEEP_JOURNAL_MIB;
   keep = (struct keep){.every_ms = read_every(wish->every != NULL ? wish->every : MR_KEEP_EVERY),
                        .dir = -1,
+                       .single = -1,
+                       .journal = lost ? (size_t)mib << 20 : 0,
                        .several = several,
                        .at_once = wish->output != NULL && strcmp(wish->output, "now") == 0};
   mr_keep_page(job, &keep);
@@ -457,7 +412,9 @@ void mr_keep_begin(struct job *job, const struct keep_wish *wish, bool several) 
   keep.input_pipe = -1;
   mr_keep_note_input(job, &keep);
   keep.due = keep.taken = mr_launch_now();
-  keep.due += keep.every_ms;
+  /* The process of another node differs from the lost one in what the kernel draws for it, until it
+   * has that from a checkpoint. */
+  keep.due += keep.journal != 0 ? 0 : keep.every_ms;
   job->keep = &keep;
   job->keeps = &calls;
 }

@@ -5,7 +5,8 @@
  * The launcher commits when all have written.  Where a node is lost, it kills the others, and
  * starts all anew. They go on from the last checkpoint; before there is one they begin again.  What
  * nodes write to their standard output is held until the checkpoint that has it is committed: so
- * each line is shown once.
+ * each line is shown once.  With --recover lost the others live on, and the lost node alone does
+ * again what it did since (replay.h). Where that cannot be done all go back.
  *
  * With a folder, a process of the launcher's copies each checkpoint there, beside the job
  * (folder.c); a later launch goes on from it.
@@ -25,12 +26,15 @@ static inline void store(_Atomic uint32_t *word, uint32_t value) {
 }
 
 struct keep_wish {
-  const char *every;  /* seconds; NULL: as MR_KEEP_EVERY, if one of these is there */
-  const char *folder; /* where checkpoints are copied to; NULL: nowhere */
-  const char *resume; /* a folder to go on from; NULL */
-  const char *output; /* "held" or "now"; NULL: held */
+  const char *every;   /* seconds; NULL: as MR_KEEP_EVERY, if one of these is there */
+  const char *folder;  /* where checkpoints are copied to; NULL: nowhere */
+  const char *resume;  /* a folder to go on from; NULL */
+  const char *output;  /* "held" or "now"; NULL: held */
+  const char *recover; /* "all" or "lost"; NULL: all */
+  int64_t journal_mib; /* of each node, with "lost"; 0: MR_KEEP_JOURNAL_MIB */
 };
 #define MR_KEEP_EVERY "30"
+#define MR_KEEP_JOURNAL_MIB 256
 
 struct keep {
   struct mr_checkpoint_page *page;
@@ -50,6 +54,13 @@ struct keep {
   bool moving,
       moves; /* a node is to move at the next whole one, which is due; nodes end for that */
   unsigned losses, lost; /* since the last whole one; whose that was */
+  /* Only a lost node repeats (replay.h). That node, until it is as if it had never been lost; -1.
+   * It has not been started yet.  How often that went well. */
+  size_t journal; /* bytes; 0: all go back */
+  int single;
+  bool starts, clears; /* clears: its host has been asked for a place (hosts.c) */
+  uint64_t repeated;
+  int64_t rested; /* ms: not before that is one begun because a node wishes for it */
   /* Of the standard input: where a file of ours was at the last whole one; -1: it is none.  Else
    * what node 0 was given that it had not read then. */
   int64_t input_at;
@@ -102,6 +113,9 @@ struct keep_calls {
   void (*feed)(struct job *job);
   /* All nodes have ended and are to be started again: says so, and prepares it. */
   void (*again)(struct job *job);
+  /* The node keep->single has ended and is to be started again alone, where its listener is: says
+   * so, and prepares it. */
+  void (*alone)(struct job *job);
   /* That line, whole, to be shown later. False: it is to be shown now. */
   bool (*line)(struct job *job, int to, const char *line, size_t length);
   /* Copies the line of its output that the node had begun; how long it is. */
@@ -111,6 +125,19 @@ struct keep_calls {
   /* The job is over: shows what is held, and waits for the folder. */
   void (*end)(struct job *job);
 };
+
+/* ---- keep.c, for keep_loss.c ---- */
+
+/* The checkpoint that is being taken is over: nodes go on. */
+void mr_keep_let_go(struct keep *keep);
+/* Every node has joined in this epoch, and none repeats. */
+bool mr_keep_all_started(const struct job *job, const struct keep *keep);
+
+/* ---- keep_loss.c: of keep_calls ---- */
+
+bool mr_keep_lost(struct job *job, unsigned number, int code);
+void mr_keep_again(struct job *job);
+void mr_keep_alone(struct job *job);
 
 /* ---- keep_input.c ---- */
 

@@ -67,6 +67,8 @@ void mr_kept_show(const struct job *job) {
   put(&kept->bytes, bytes);
   put(&kept->changed, changed);
   put(&kept->folder, keep->written);
+  put(&kept->repeated, keep->repeated);
+  put(&kept->repeats, keep->single >= 0);
   put_stretch(job, kept);
   snprintf(kept->unprotected, sizeof kept->unprotected, "%s", why_unprotected(keep));
   put(&kept->nodes, job->nodes);

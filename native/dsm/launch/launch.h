@@ -7,7 +7,8 @@
  *     board.c         where nodes show what they count
  *     boost.c         `maru boost` beside them
  *     input.c         what node 0 reads
- *     keep.c          checkpoints, and what follows when a node is lost (keep.h)
+ *     keep.c          checkpoints (keep.h)
+ *     keep_loss.c     who goes back when a node is lost
  *     keep_input.c    what node 0 reads again then
  *     folder.c        checkpoints in a folder
  *     kept.c          how they stand, for `maru top`
@@ -99,25 +100,26 @@ struct job {
    * begun. */
   struct node node[MR_LAUNCH_NODES];
   char **command;
-  const char *addresses; /* "ADDRESS:PORT,…", one per node */
-  char *own_addresses;   /* the same, where mr_launch_bind_here made them */
-  int secret;            /* a descriptor; -1: nobody needs it any more */
-  int signals;           /* a signalfd */
-  pid_t reaper;          /* kills what nodes have started if we are killed; see nodes.c */
-  int reaping;           /* it reads there */
-  pid_t booster;         /* `maru boost` beside the nodes; 0: none, or it has ended */
-  int boosted;           /* while this is open, it goes on */
-  char board[64];        /* where our board is; empty: there is none */
-  int status;            /* what we shall exit with */
-  unsigned culprit;      /* whose it is; MR_LAUNCH_NODES: nobody's, or said already */
-  bool ending, killed;   /* we sent TERM, KILL */
-  bool over;             /* a node has ended the program, with `status` */
-  int over_from;         /* a pipe: a byte there is that status; -1: no node can say so any more */
-  int over_to;           /* the nodes' end, while they are started */
-  bool interrupted;      /* a signal to us asked for the end */
-  int64_t asked_at;      /* ms: the first of them */
-  int64_t kill_at;       /* ms; 0: not */
-  int grace_ms;          /* from TERM to KILL */
+  struct sockaddr_storage at; /* where nodes here listen, but for the port */
+  const char *addresses;      /* "ADDRESS:PORT,…", one per node */
+  char *own_addresses;        /* the same, where mr_launch_bind_here made them */
+  int secret;                 /* a descriptor; -1: nobody needs it any more */
+  int signals;                /* a signalfd */
+  pid_t reaper;               /* kills what nodes have started if we are killed; see nodes.c */
+  int reaping;                /* it reads there */
+  pid_t booster;              /* `maru boost` beside the nodes; 0: none, or it has ended */
+  int boosted;                /* while this is open, it goes on */
+  char board[64];             /* where our board is; empty: there is none */
+  int status;                 /* what we shall exit with */
+  unsigned culprit;           /* whose it is; MR_LAUNCH_NODES: nobody's, or said already */
+  bool ending, killed;        /* we sent TERM, KILL */
+  bool over;                  /* a node has ended the program, with `status` */
+  int over_from;    /* a pipe: a byte there is that status; -1: no node can say so any more */
+  int over_to;      /* the nodes' end, while they are started */
+  bool interrupted; /* a signal to us asked for the end */
+  int64_t asked_at; /* ms: the first of them */
+  int64_t kill_at;  /* ms; 0: not */
+  int grace_ms;     /* from TERM to KILL */
   /* CHLD's and XFSZ's, as we inherited them. */
   struct sigaction on_child, on_large;
   bool said;  /* a node's last words were shown */
@@ -171,6 +173,11 @@ void mr_launch_bind(struct job *job, const struct sockaddr_storage *at);
 /* The same on the loopback interface, for a job of this host alone, and says where they are. */
 void mr_launch_bind_here(struct job *job);
 void mr_launch_start(struct job *job);
+/* The node that was there has ended, and another is to be started in its place, while the others
+ * live on: what it has said is read, what it has started ends, and a port is bound. */
+void mr_launch_clear(struct job *job, unsigned i);
+/* That one is started. */
+void mr_launch_start_alone(struct job *job, unsigned i);
 void mr_launch_signal_nodes(struct job *job, int signal);
 /* Until all nodes here have ended, and where the job is ended what they have started: no longer
  * than its patience.  `control`: a descriptor that `controlled` reads, or -1. */

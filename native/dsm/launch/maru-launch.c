@@ -59,6 +59,8 @@ static struct wish read_arguments(struct job *job, int count, char **arguments) 
       {"--ckpt-dir", MR_TEXT, &wish.keep.folder, NULL, 0, 0},
       {"--resume", MR_TEXT, &wish.keep.resume, NULL, 0, 0},
       {"--output", MR_TEXT, &wish.keep.output, NULL, 0, 0},
+      {"--recover", MR_TEXT, &wish.keep.recover, NULL, 0, 0},
+      {"--journal", MR_WHOLE, &wish.keep.journal_mib, "MiB", 1, 1 << 20},
       {"--report-fd", MR_WHOLE, &report, "an open descriptor", 3, INT32_MAX},
       {"--reporter", MR_TEXT, &wish.reporter, NULL, 0, 0},
   };
@@ -73,6 +75,12 @@ static struct wish read_arguments(struct job *job, int count, char **arguments) 
   if (wish.keep.output != NULL && !mr_keep_asked(&wish.keep))
     mr_launch_fail(STATUS_USAGE, "--output is for jobs with checkpoints: --ckpt-every, --ckpt-dir",
                    "");
+  if (wish.keep.recover != NULL && !mr_keep_asked(&wish.keep))
+    mr_launch_fail(STATUS_USAGE, "--recover is for jobs with checkpoints: --ckpt-every, --ckpt-dir",
+                   "");
+  if (wish.keep.journal_mib != 0 &&
+      (wish.keep.recover == NULL || strcmp(wish.keep.recover, "lost") != 0))
+    mr_launch_fail(STATUS_USAGE, "--journal is for jobs with --recover lost", "");
   job->nodes = (unsigned)nodes;
   job->report = (int)report;
   job->command = arguments + at;

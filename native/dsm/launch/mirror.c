@@ -24,13 +24,13 @@ struct words {
 
 /* What a node says. */
 struct stand {
-  uint32_t started, ends, wave, rests, done;
-  int32_t failed;
+  uint32_t started, ends, wave, rests, done, wishes;
+  int32_t failed, unused;
   uint64_t sent, received, stretch_ns, bytes, changed;
   uint64_t read; /* node 0: so many bytes of what it was given since it was started */
   char why[MR_CHECKPOINT_WHY];
 };
-_Static_assert(sizeof(struct stand) == 6 * 4 + 6 * 8 + MR_CHECKPOINT_WHY, "it is compared");
+_Static_assert(sizeof(struct stand) == 8 * 4 + 6 * 8 + MR_CHECKPOINT_WHY, "it is compared");
 
 /* Part of a file. */
 struct piece {
@@ -202,6 +202,7 @@ static void hear_stand(struct job *job, unsigned node, const char *body) {
     hear_done(keep, node, &stand);
   store(&line->started, stand.started);
   store(&line->ends, stand.ends);
+  store(&line->wishes, stand.wishes);
   store(&line->wave, stand.wave);
   store(&line->done, stand.done);
 }
@@ -266,6 +267,7 @@ static struct stand stand_of(const struct job *job, unsigned node) {
   now.stretch_ns = atomic_load_explicit(&line->stretch_ns, memory_order_relaxed);
   now.started = load(&line->started);
   now.ends = load(&line->ends);
+  now.wishes = load(&line->wishes);
   now.read = node == 0 ? read_by_node_0(job) : 0;
   if (now.done != 0) {
     now.failed = line->failed;
@@ -322,16 +324,51 @@ static void agent_reaped(struct job *job, pid_t pid, int status) {
 static void agent_end(struct job *job) { (void)job; }
 
 /* Losses and lines are the launcher's (job.c asks who started us first). */
-void mr_mirror_begin(struct job *job) {
-  static struct keep keep = {.dir = -1, .input_pipe = -1};
+void mr_mirror_begin(struct job *job, size_t journal) {
+  static struct keep keep = {.dir = -1, .input_pipe = -1, .single = -1};
   static const struct keep_calls calls = {.step = agent_step,
                                           .pipe = agent_pipe,
                                           .begun = agent_begun,
                                           .reaped = agent_reaped,
                                           .end = agent_end};
+  keep.journal = journal;
   mr_keep_page(job, &keep);
   job->keep = &keep;
   job->keeps = &calls;
+}
+
+/* What it said of itself is not true any more. Others may wait for who takes its place. */
+void mr_mirror_ended(struct job *job, unsigned number, int code) {
+  struct mr_checkpoint_line *line = &job->keep->page->lines[number];
+  if (code == 0)
+    return;
+  job->keep->starts = true;
+  store(&line->started, 0);
+  store(&line->done, 0);
+  told[number - job->first] = (struct stand){.read = 0};
+}
+
+static void clear_place(struct job *job, unsigned number) {
+  unsigned i = number - job->first;
+  if (i >= job->here || job->node[i].pid != 0)
+    return;
+  mr_launch_clear(job, i);
+  if (number == 0)
+    job->keep->input_here = 0;
+  mr_frame_send(job, 1, FRAME_PLACE, number, job->node[i].port, "", 0);
+}
+
+/* The nodes here that lost it call it; or it is here. */
+static void start_alone(struct job *job, const struct mr_frame *frame, const char *body) {
+  struct mr_checkpoint_line *line = &job->keep->page->lines[frame->node];
+  unsigned i = frame->node - job->first;
+  memcpy(&line->address, body, sizeof line->address);
+  store(&line->again, (uint32_t)frame->value);
+  if (i < job->here && job->node[i].pid == 0) {
+    job->keep->starts = false;
+    mr_launch_start_alone(job, i);
+  }
+  mr_checkpoint_ring(job->keep->page);
 }
 
 /* In the order in which a node looks at them: what a word is about comes before it. */
@@ -340,6 +377,8 @@ static void obey_words(struct mr_checkpoint_page *page, const char *body) {
   memcpy(&words, body, sizeof words);
   page->epoch = words.epoch;
   page->restore = words.restore;
+  for (unsigned i = 0; i < page->nodes && words.wanted != load(&page->wanted); i++)
+    store(&page->lines[i].wishes, 0);
   store(&page->committed, words.committed);
   store(&page->cut, words.cut);
   store(&page->wanted, words.wanted);
@@ -361,6 +400,11 @@ bool mr_mirror_obey(struct job *job, const struct mr_frame *frame, const char *b
   } else if (frame->kind == FRAME_BEGUN && frame->length <= MR_LAUNCH_LINE) {
     memcpy(keep->begun_lines[frame->node].line, body, frame->length);
     keep->begun_lines[frame->node].length = frame->length;
+  } else if (frame->kind == FRAME_ALONE && keep->journal != 0) {
+    clear_place(job, frame->node);
+  } else if (frame->kind == FRAME_AGAIN && keep->journal != 0 &&
+             frame->length == sizeof(struct sockaddr_storage)) {
+    start_alone(job, frame, body);
   } else {
     return false;
   }

@@ -30,8 +30,10 @@ bool mr_mirror_hear(struct job *job, const struct mr_frame *frame, const char *b
 
 /* ---- an agent ---- */
 
-/* Once it knows how many nodes there are. */
-void mr_mirror_begin(struct job *job);
+/* Once it knows how many nodes there are; `journal`: bytes of each, or 0. */
+void mr_mirror_begin(struct job *job, size_t journal);
+/* With journals a node ended so: before the launcher hears of it. */
+void mr_mirror_ended(struct job *job, unsigned number, int code);
 /* A frame of the launcher's; false: it is none of these. */
 bool mr_mirror_obey(struct job *job, const struct mr_frame *frame, const char *body);
 /* So many bytes have come for node 0. */

@@ -36,6 +36,7 @@ static void bind_port(struct node *node, const struct sockaddr_storage *at) {
 }
 
 void mr_launch_bind(struct job *job, const struct sockaddr_storage *at) {
+  job->at = *at;
   for (unsigned i = 0; i < job->here; i++)
     bind_port(&job->node[i], at);
 }
@@ -169,14 +170,20 @@ static void open_over(struct job *job) {
   job->over_to = ends[1];
 }
 
+static void start_known(struct job *job, unsigned i) {
+  start_node(job, i);
+  tell_reaper(job, job->node[i].pid);
+  if (job->keep != NULL)
+    job->node[i].streams[0].length = job->keeps->begun(job, i, job->node[i].streams[0].line);
+}
+
 static void start_nodes(struct job *job) {
   open_over(job);
-  for (unsigned i = 0; i < job->here; i++) {
-    start_node(job, i);
-    tell_reaper(job, job->node[i].pid);
-    if (job->keep != NULL)
-      job->node[i].streams[0].length = job->keeps->begun(job, i, job->node[i].streams[0].line);
-  }
+  for (unsigned i = 0; i < job->here; i++)
+    start_known(job, i);
+  /* Where a node may be started alone, it gets it as well. */
+  if (job->keep != NULL && job->keep->journal != 0)
+    return;
   close(job->over_to);
   job->over_to = -1;
 }
@@ -351,33 +358,81 @@ static int sooner(int one, int other) {
   return one < 0 || (other >= 0 && other < one) ? other : one;
 }
 
+static void close_streams(struct node *node) {
+  for (int k = 0; k < 2; k++) {
+    if (node->streams[k].fd >= 0)
+      close(node->streams[k].fd);
+    node->streams[k].fd = -1;
+  }
+}
+
+static void close_input(struct job *job) {
+  if (job->input.to >= 0)
+    close(job->input.to);
+  job->input.to = -1;
+}
+
+static void feed_again(struct job *job) {
+  job->keeps->feed(job);
+  if (job->input.ended)
+    mr_launch_input_end(job);
+}
+
+void mr_launch_clear(struct job *job, unsigned i) {
+  struct node *node = &job->node[i];
+  for (int k = 0; k < 2; k++)
+    if (node->streams[k].fd >= 0)
+      drain_stream(job, job->first + i, &node->streams[k]);
+  close_streams(node);
+  end_group(job, node);
+  bind_port(node, &job->at);
+  if (job->first + i != 0)
+    return;
+  close_input(job);
+  job->input.length = job->input.given = 0;
+}
+
+void mr_launch_start_alone(struct job *job, unsigned i) {
+  start_known(job, i);
+  mr_checkpoint_ring(job->keep->page);
+}
+
+static void start_alone(struct job *job) {
+  unsigned number = (unsigned)job->keep->single;
+  mr_launch_clear(job, number);
+  job->keeps->alone(job);
+  mr_launch_start_alone(job, number);
+  if (number == 0)
+    feed_again(job);
+}
+
 /* All nodes are gone, one of which was lost: all begin anew, from the last checkpoint.  What they
  * have started is ended as well. */
 static void start_again(struct job *job) {
   drain(job);
-  for (unsigned i = 0; i < 2 * job->here; i++)
-    if (job->node[i / 2].streams[i % 2].fd >= 0) {
-      close(job->node[i / 2].streams[i % 2].fd);
-      job->node[i / 2].streams[i % 2].fd = -1;
-    }
+  for (unsigned i = 0; i < job->here; i++)
+    close_streams(&job->node[i]);
   if (job->over_from >= 0)
     close(job->over_from);
-  if (job->input.to >= 0)
-    close(job->input.to);
-  job->input.to = -1;
+  if (job->over_to >= 0)
+    close(job->over_to);
+  close_input(job);
   mr_launch_again(job);
   mr_launch_bind_here(job);
   start_nodes(job);
-  job->keeps->feed(job);
-  if (job->input.ended)
-    mr_launch_input_end(job);
+  feed_again(job);
+}
+
+/* A node that was lost may be started again. */
+static bool expects(const struct job *job) {
+  return job->keep != NULL && job->keep->starts && !job->ending;
 }
 
 /* When no node is left, what is in the pipes is read, but nobody who inherited one is
  * waited for. */
 void mr_launch_watch(struct job *job, int control, void (*controlled)(struct job *job)) {
   static struct pollfd polled[2 * MR_LAUNCH_NODES + 5];
-  while (job->alive > 0 || lingers(job)) {
+  while (job->alive > 0 || expects(job) || lingers(job)) {
     nfds_t count = 0;
     for (unsigned i = 0; i < 2 * job->here; i++)
       polled[count++] = (struct pollfd){.fd = job->node[i / 2].streams[i % 2].fd, .events = POLLIN};
@@ -402,6 +457,8 @@ void mr_launch_watch(struct job *job, int control, void (*controlled)(struct job
       controlled(job);
     mr_launch_read_signals(job);
     reap(job);
+    if (job->keep != NULL && job->keep->starts && job->teller == NULL && !job->ending)
+      start_alone(job);
     if (job->keep != NULL && job->keep->recovering && job->alive == 0 && !job->ending)
       start_again(job);
   }

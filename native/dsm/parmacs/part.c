@@ -210,6 +210,12 @@ static void note_all(each_descriptor *act) {
   walk_descriptors(act, -1, why, sizeof why);
 }
 
+void mr_part_owns(int fd) {
+  struct stat is;
+  if ((unsigned)fd < DESCRIPTORS && fstat(fd, &is) == 0)
+    part.ours[fd] = (struct descriptor){is.st_dev, is.st_ino, true};
+}
+
 void mr_part_given(void) {
   part.given = true;
   part.environment = environ;
@@ -456,6 +462,7 @@ const struct mr_part *mr_part_of(const struct mr_part_ranges *ranges) {
       .on_restore = mr_part_on_restore,
       .restored = mr_part_restored,
       .reads_ahead = mr_part_reads_ahead,
+      .owns = mr_part_owns,
   };
   part.what = ranges;
   return &calls;

@@ -39,6 +39,9 @@ void mr_part_begin(void);
 void mr_part_given(void);
 void mr_part_joins(void);
 
+/* That descriptor is the library's, too, which has opened it since. */
+void mr_part_owns(int fd);
+
 /* What the program has written to its streams leaves the process, as far as it can.  That is done
  * before each request: so a file has it at the cut. */
 void mr_part_flush(void);

@@ -248,6 +248,7 @@ static void check_homes(const struct plan *plan) {
 static struct mr_core_counters seen;
 static uint64_t seen_bereaved; /* nodes that wait since another was lost */
 static uint64_t seen_restored; /* worlds that went on from a cut */
+static uint64_t seen_repeated; /* nodes that did again what they did since one */
 static uint64_t seen_shown;    /* pages that were copied from their homes' memory */
 
 static void count_rare(const struct world *world) {
@@ -352,6 +353,25 @@ static void survive_each(struct plan *plan) {
   world_cut_free(&cut);
 }
 
+/* One node after the other is lost at some event, some times since each cut, and a new one does
+ * again what it did. The others hear nothing of it. */
+static void repeat(struct plan *plan) {
+  struct world *world = plan->world;
+  for (uint32_t cuts = 1 + draw(plan, 3); cuts > 0; cuts--) {
+    struct cut cut = {.reference = NULL};
+    steps(plan);
+    world_cut(world, &cut);
+    for (uint32_t losses = draw(plan, 4); losses > 0; losses--) {
+      steps(plan);
+      world_repeat(world, &cut, (uint16_t)draw(plan, world->shape.nodes));
+      seen_repeated++;
+    }
+    world_cut_free(&cut);
+  }
+  world_run(world);
+  check_homes(plan);
+}
+
 static void one(uint64_t seed) {
   static struct world world;
   struct plan plan = {.world = &world, .random = seed * UINT64_C(0xd1342543de82ef95) | 1};
@@ -369,6 +389,9 @@ static void one(uint64_t seed) {
   shape.pages += plan.alike ? 4 : 0;
   uint32_t fate = draw(&plan, 64);
   shape.survives = fate > 48;
+  shape.replays = fate > 56;
+  shape.copies = shape.replays ? 0 : shape.copies;
+  shape.races &= !shape.replays;
   world_create(&world, &shape, seed);
   place(&plan);
   write_programs(&plan);
@@ -377,6 +400,8 @@ static void one(uint64_t seed) {
     steps(&plan);
   } else if (fate <= 8) {
     bereave(&plan);
+  } else if (shape.replays) {
+    repeat(&plan);
   } else if (shape.survives && seed % 64 == 1) {
     survive_each(&plan);
   } else if (shape.survives) {
@@ -395,17 +420,18 @@ int main(void) {
   for (uint64_t i = 0; i < schedules; i++)
     one(seed + i);
   printf("%llu schedules from seed %llu; %llu homes moved, %llu messages passed on, %llu copies "
-         "renewed, %llu pages copied, %llu nodes bereaved, %llu worlds restored, %llu pages "
+         "renewed, %llu pages copied, %llu nodes bereaved, %llu worlds restored, %llu nodes "
+         "repeated, %llu pages "
          "unasked, %llu in vain\n",
          (unsigned long long)schedules, (unsigned long long)seed, (unsigned long long)seen.moved,
          (unsigned long long)seen.passed_on, (unsigned long long)seen.spared,
          (unsigned long long)seen_shown, (unsigned long long)seen_bereaved,
-         (unsigned long long)seen_restored, (unsigned long long)seen.foreseen,
-         (unsigned long long)seen.unused);
+         (unsigned long long)seen_restored, (unsigned long long)seen_repeated,
+         (unsigned long long)seen.foreseen, (unsigned long long)seen.unused);
   if (schedules >= 1000)
     CHECK(seen.moved > 0 && seen.passed_on > 0 && seen.spared > 0 && seen_bereaved > 0 &&
-          seen_shown > 0 && seen_restored > 0 && seen.given > 0 && seen.retaken > 0 &&
-          seen.kinds[MR_HOLDS].messages > 0);
+          seen_shown > 0 && seen_restored > 0 && seen_repeated > 0 && seen.given > 0 &&
+          seen.retaken > 0 && seen.kinds[MR_HOLDS].messages > 0);
   if (schedules >= 20000)
     CHECK(seen.foreseen > 0);
   return 0;

@@ -25,7 +25,7 @@ TESTS = {"manager_steps": "1", "core_litmus": "300", "core_edges": "50", "core_d
 OWN = {"habits.c": "core_habits", "deadlock.c": "core_deadlock", "history.c": "history_steps", "races.c": "races_steps", "save.c": "core_random", "diff.c": "diff_pages"}
 FLAGS = ["-std=gnu11", "-O1", "-w", "-fPIC", f"-I{HERE.parent.parent}/include", f"-I{HERE.parent.parent}/tests"]
 # Linked with every test, and what the sources need of others.
-HELPERS = ["world", "latched"]
+HELPERS = ["world", "latched", "repeated"]
 LIBRARIES = [HERE.parents[2] / "build/lib/libmaru.a", "-lpthread"]
 CORE = "libcore.so"
 NAMED = f"-Wl,-soname,{CORE}"
@@ -62,7 +62,7 @@ MUTANTS = [
     ("a node that came once counts at the next barrier, too", "sync.c", "  meeting->heard = false;\n", ""),
     ("two nodes meet at different barriers", "sync.c", " || meeting->id != pending->id", ""),
     ("who waits for the other of two is forgotten by its image", "save.c", "core->meeting = (struct meeting){.heard = true, .id = other->id};", ";"),
-    ("copies stay where a saved core goes on", "save.c", "  mr_mark_access(core, page, MR_NONE);\n", ""),
+    ("copies stay where a saved core goes on", "save.c", "  mr_mark_access(core, page, MR_NONE);\n  return true;", "  return true;"),
     ("a page that its home writes alone has a stamp", "save.c", " && !core->pages[page].alone ?", " ?"),
     ("a saved page has no version", "save.c", "    p->version = 1;\n", ""),
     ("a saved lock is kept by nobody", "save.c", ".keeps = saved.keeps == 1", ".keeps = false"),
@@ -249,7 +249,7 @@ MUTANTS = [
     ("pages that are apart are protected together", "effects.c",
      "core->settling.page + core->settling.count == page", "true"),
     ("news are not answered", "sync.c", "    mr_send_news(core, from, MR_NEWS_HEARD);\n", "    ;\n"),
-    ("news count during a fetch", "sync.c", "core->pending.phase == FETCHING) {", "false) {"),
+    ("news count during a fetch", "sync.c", "phase == FETCHING || (phase == IDLE", "(phase == IDLE"),
     ("news are not acquired", "sync.c", "header->type == MR_NEWS && mr_acquire(core, time) < 0", "false"),
     ("news come without their notices", "sync.c", "header->type == MR_NEWS && !mr_covered(core, time)", "false"),
     ("news tell of what is yet to come", "sync.c",
@@ -322,7 +322,14 @@ MUTANTS = [
     ("nobody is trusted", "habits.c", "if (habit->proofs % LOOKED_AFTER != 0)", "if (false)"),
     ("a use that was expected proves nothing", "habits.c", "habit->brought || habit->expected == habits->stretch", "habit->brought"),
     ("who got a change with its notice is forgotten", "pages.c",
-     "p->alone = !notice(core, page, changed(core, page));", "p->alone = (notice(core, page, changed(core, page)), true);"),
+     "p->alone = !carried && !core->config.replays;", "p->alone = !core->config.replays;"),
+    ("a home is alone with a page though its node may be repeated", "pages.c", " && !core->config.replays;", ";"),
+    ("news change what a program that computes may access", "sync.c", "  return phase == FETCHING || (phase == IDLE && core->config.replays);", "  return phase == FETCHING;"),
+    ("copies outlive the history that they are of", "save.c", "  forget_copies(core);\n", ""),
+    ("versions begin anew with a history", "save.c", "    mr_take(&parts->versions, &core->pages[page].version, sizeof core->pages[page].version);", "    core->pages[page].version = 1;"),
+    ("where a page has gone is forgotten with the history", "save.c", "  int rc = load_homes(core, &parts.homes);\n", "  int rc = 0;\n"),
+    ("a node that goes on may access what it could", "save.c", "    core->config.sink->protect(core->config.context, 0, core->config.pages, MR_NONE);\n", ""),
+    ("that the other one has come to the barrier is forgotten with the history", "save.c", "  if (parts.head.met == 1)\n    core->meeting", "  if (false)\n    core->meeting"),
 ]
 
 

@@ -3,6 +3,8 @@
 prints what it prints without a loss, ends well, and leaves no process.
 
 usage: recover_hosts.py MARU PROGRAM MOMENTS [SEED]
+       RECOVER=lost recover_hosts.py …      as of recover.py
+       SORTS=node,host recover_hosts.py …   these alone
 
 PROGRAM is tests/survive.c.in; MARU_LAUNCH_SSH stands in for ssh.  Four nodes are on two of four
 hosts, so that two are to spare, or on one or two nodes of each.  What is killed is drawn by name: a
@@ -12,6 +14,7 @@ from its folder.  Or a node is moved to another host (`maru launch --move`), whi
 or a node, a host, the launcher with a node, or what asked for it.  Output as of recover.py.
 """
 
+import os
 import signal
 import subprocess
 import sys
@@ -20,7 +23,7 @@ import time
 
 from chaos import nodes_of
 from moments import play
-from recover import STEP_MS, STEPS, expected, kill, kill_some, outlive
+from recover import RECOVER, STEP_MS, STEPS, alone_or_all, expected, kill, kill_some, outlive
 
 NODES = 4
 SORTS = ["node", "host", "two hosts", "host again", "host and node", "launcher and node"]
@@ -97,7 +100,7 @@ def moment(maru, program, draw, sort, words, want, wrote=list):
             file.writelines(f"127.0.0.{number} {each}\n" for number in range(1, 5))
 
         def command(*options):
-            return [maru, "launch", "-n", str(NODES), "--hosts", hosts, "--ckpt-every", every, *options, "--", program, *words]
+            return [maru, "launch", "-n", str(NODES), "--hosts", hosts, "--ckpt-every", every, "--recover", RECOVER, *options, "--", program, *words]
 
         kept = scratch + "/kept" if sort.endswith("launcher and node") else None
         moves = []
@@ -115,4 +118,4 @@ def survive(maru, program, draw, sort, want):
 
 if __name__ == "__main__":
     want = []
-    sys.exit(play(SORTS + MOVES, "surviving", lambda *moments: survive(*moments, want)))
+    sys.exit(alone_or_all(play(os.environ["SORTS"].split(",") if "SORTS" in os.environ else SORTS + MOVES, "surviving", lambda *moments: survive(*moments, want))))

@@ -4,7 +4,8 @@ it prints what it prints without a loss, ends well, and leaves no process.
 
 usage: survivors.py [--name NAME --table FILE] MARU MOMENTS FOLDER FILTER WANT NODES COMMAND [SEED]
 
-COMMAND is a line for bash, run in FOLDER on NODES nodes; its program's file lies there.  FILTER is
+RECOVER=lost: a lost node alone does again what it did (--recover); how many did is said, and how
+many could not.  COMMAND is a line for bash, run in FOLDER on NODES nodes; its program's file lies there.  FILTER is
 run there as well: of what the job printed, it prints what has to be the same.  The files in WANT are
 what it may print: of several runs without a loss.  MOMENTS are to be met; where twice as many
 tries do not do, that is a failure.  The table has what came of them by program: FILE.json, to which this one is added, and
@@ -47,6 +48,7 @@ import time
 LIMIT_S = 120
 # How long after it came there a node is killed, in seconds at most.
 OPERATIONS = {"barrier": 0.003, "lock": 0.003, "flush": 0.0003}
+RECOVER = os.environ.get("RECOVER", "all")
 PHASES = ["compute", *OPERATIONS, "gather", "write", "commit", "recovery", "launcher"]
 # An operation that comes in the first part of a run alone is no phase: it would mostly be missed.
 FIRST_PART = 0.15
@@ -54,9 +56,9 @@ FIRST_PART = 0.15
 EVERY, CHECKPOINTS = [0.02, 0.05, 0.2], 4
 
 # struct mr_checkpoint_page and its lines.
-PAGE_VERSION = 3
+PAGE_VERSION = 4
 EPOCH, WANTED, CUT, OVER = 2, 5, 7, 9
-LINES, LINE, STARTED = 40, 240, 12
+LINES, LINE, STARTED, AGAIN = 40, 384, 12, 244
 
 
 def slowness():
@@ -92,6 +94,10 @@ class Job:
 
     def started(self, node):
         return struct.unpack_from("=I", self.page, LINES + LINE * node + STARTED)[0]
+
+    def recoveries(self, nodes):
+        """What another one changes: of all nodes, or of one alone."""
+        return [self.look(EPOCH)] + [struct.unpack_from("=I", self.page, LINES + LINE * node + AGAIN)[0] for node in range(nodes)]
 
     def map(self):
         """Whether the page is there."""
@@ -177,7 +183,7 @@ class Job:
 
 
 def strike(job, draw, phase, nodes, delay, told):
-    number = draw.choice([1, 1, 1, 2])
+    number = 1 if RECOVER == "lost" else draw.choice([1, 1, 1, 2])
     job.until_begun(nodes)
     time.sleep(delay)
     takes = {
@@ -195,14 +201,14 @@ def strike(job, draw, phase, nodes, delay, told):
     if phase == "launcher":
         job.process.kill()
         return
-    epoch = job.look(EPOCH)
+    before = job.recoveries(nodes)
     first = None
     if phase in OPERATIONS:
         first = job.comes_to(told.with_suffix("." + phase))
         time.sleep(draw.choice([0, draw.uniform(0, OPERATIONS[phase])]))
     job.kill(draw, number, first)
     if phase == "recovery":
-        job.until(lambda: job.look(EPOCH) != epoch)
+        job.until(lambda: job.recoveries(nodes) != before)
         time.sleep(draw.uniform(0, 0.2))
         job.kill(draw)
 
@@ -211,6 +217,7 @@ class Case:
     def __init__(self, scratch, maru, folder, filter_, want, nodes, command):
         self.maru, self.folder, self.filter, self.nodes = maru, pathlib.Path(folder).resolve(), filter_, nodes
         self.seconds, self.lasts, self.phases = 0, {}, []
+        self.how = {"alone": 0, "all": 0, "cannot repeat": 0}
         self.want = {path.read_bytes() for path in pathlib.Path(want).iterdir()}
         self.told, library = scratch / "strike", scratch / "strike.so"
         source = pathlib.Path(__file__).with_suffix("").with_name("strike.c")
@@ -218,6 +225,8 @@ class Case:
         self.command = f"env LD_PRELOAD={library} MARU_TEST_STRIKE={self.told} {command}"
 
     def start(self, out, *options):
+        if options:
+            options += ("--recover", RECOVER)
         return Job([self.maru, "launch", "-n", str(self.nodes), *options, "--", self.command], self.folder, out)
 
     def printed(self, out):
@@ -286,7 +295,10 @@ class Case:
         # A launcher that was killed may have shown lines of a checkpoint that the folder does not have.
         if printed not in self.want and not (again and lines(printed) in map(lines, self.want)):
             return met, f"prints something else: {difference(printed, self.want)!r}", name
-        recovered = again or re.search(r"lost node \d+.*; all (go on|begin)", said)
+        self.how["alone"] += len(re.findall(r"lost node \d+.*it alone (?:goes on|begins)", said))
+        self.how["all"] += len(re.findall(r"lost node \d+.*; all (?:go on|begin)", said))
+        self.how["cannot repeat"] += said.count("cannot repeat")
+        recovered = again or re.search(r"lost node \d+.*(all (go on|begin)|it alone (goes on|begins))", said)
         return bool(recovered), None, name
 
 
@@ -332,11 +344,11 @@ def in_columns(words):
 def tell(rows):
     """The table as text."""
     yield "passed/missed/failed; -: the program has no such phase"
-    yield in_columns(["program", "nodes", "access", "seconds", *PHASES, "all"])
+    yield in_columns(["program", "nodes", "access", "recovers", "seconds", *PHASES, "all"])
     for row in rows:
         counts = row["phases"]
         whole = "/".join(str(total(counts, what)) for what in ("passed", "missed", "failed"))
-        words = [row["program"], row["nodes"], row["access"], f"{row['seconds']:.1f}", *(cell(counts, phase) for phase in PHASES), whole]
+        words = [row["program"], row["nodes"], row["access"], row.get("recover", "all"), f"{row['seconds']:.1f}", *(cell(counts, phase) for phase in PHASES), whole]
         yield in_columns(words)
 
 
@@ -351,8 +363,8 @@ def add_row(table, row):
     """In the place of that program's last one."""
     as_json = pathlib.Path(table + ".json")
     rows = json.loads(as_json.read_text(encoding="utf-8"))["programs"] if as_json.exists() else []
-    same = ("program", "nodes", "access")
-    rows = [old for old in rows if any(old[word] != row[word] for word in same)] + [row]
+    same = ("program", "nodes", "access", "recover")
+    rows = [old for old in rows if any(old.get(word, "all") != row[word] for word in same)] + [row]
     write(as_json, json.dumps({"schema": "maru-survive/1", "experiment": "dsm/survive", "programs": rows}, indent=1) + "\n")
     write(pathlib.Path(table + ".txt"), "\n".join(tell(rows)) + "\n")
 
@@ -370,6 +382,8 @@ def main():
         case = Case(pathlib.Path(scratch), maru, folder, filter_, want, int(nodes), command)
         counts, failures, seconds = play(case, int(moments), seed)
     print(*(f"{phase} {each['passed']}" for phase, each in counts.items()), sep=", ")
+    if RECOVER == "lost":
+        print(*(f"{how} {often}" for how, often in case.how.items()), sep=", ")
     passed, missed, failed = (total(counts, what) for what in ("passed", "missed", "failed"))
     print(f"{passed} passed, {missed} missed, {failed} failed (seed {seed}; {seconds:.1f} s without a loss)")
     short = passed + failed < int(moments)
@@ -378,7 +392,7 @@ def main():
     if wish.table:
         row = {"program": wish.name, "nodes": int(nodes), "access": os.environ.get("MARU_DSM_ACCESS", "chosen"), "command": command, "seed": seed}
         row |= {"started": begun.isoformat(timespec="seconds"), "took": round((datetime.datetime.now(datetime.timezone.utc) - begun).total_seconds()), "load": load}
-        row |= {"cpus": os.cpu_count(), "kernel": os.uname().release, "seconds": round(seconds, 2), "phases": counts, "failures": failures}
+        row |= {"cpus": os.cpu_count(), "kernel": os.uname().release, "seconds": round(seconds, 2), "recover": RECOVER, "recovered": case.how, "phases": counts, "failures": failures}
         add_row(wish.table, row)
     return failed > 0 or short
 

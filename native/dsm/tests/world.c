@@ -48,6 +48,10 @@ uint16_t world_home(const struct world *world, uint32_t page) {
 static void on_send(void *context, uint16_t to, const void *bytes, size_t length) {
   struct node *node = context;
   CHECK(to < node->world->shape.nodes && to != node->number);
+  if (node->world->shape.replays)
+    repeated_sends(node, to, bytes, length);
+  if (node->repeats)
+    return;
   if (node->world->nodes[to].gone)
     return;
   if (((const uint8_t *)bytes)[offsetof(struct mr_header, type)] == MR_PAGE_COPY)
@@ -156,7 +160,7 @@ static void on_race(void *context, uint32_t page, uint32_t first, uint32_t last,
   CHECK(!"a race is seen where there is none");
 }
 
-static void create_node(struct world *world, uint16_t number) {
+void world_make_core(struct world *world, uint16_t number) {
   uint32_t incarnations[WORLD_NODES];
   struct node *node = &world->nodes[number];
   for (uint32_t i = 0; i < WORLD_NODES; i++)
@@ -188,6 +192,7 @@ static void create_node(struct world *world, uint16_t number) {
                                   .log_bytes = world->shape.log_bytes,
                                   .log_most = world->shape.log_most,
                                   .waits_clean = world->shape.survives,
+                                  .replays = world->shape.replays,
                                   .races = node->races,
                                   .shown = node->shown,
                                   .memory = node->memory,
@@ -214,7 +219,7 @@ void world_create(struct world *world, const struct shape *shape, uint64_t seed)
   for (uint32_t i = 0; shape->latches && i < shape->objects; i++)
     world->latches[i] = (struct mr_latch){0};
   for (uint16_t i = 0; i < shape->nodes; i++)
-    create_node(world, i);
+    world_make_core(world, i);
   for (uint16_t i = 0; i < shape->nodes; i++) {
     world->weights[i] = weights[world_random(world, 5)];
     for (uint16_t j = 0; j < shape->nodes; j++)
@@ -230,7 +235,7 @@ static void drop(struct channel *channel) {
   }
 }
 
-static void forget_node(struct node *node) {
+void world_drop_core(struct node *node) {
   if (!node->gone)
     mr_core_destroy(node->core);
   if (node->races != NULL)
@@ -246,8 +251,9 @@ static void forget_node(struct node *node) {
 void world_destroy(struct world *world) {
   for (uint16_t i = 0; i < world->shape.nodes; i++) {
     struct node *node = &world->nodes[i];
-    forget_node(node);
+    world_drop_core(node);
     free(node->program.code);
+    repeated_forget(node);
     for (uint16_t j = 0; j < world->shape.nodes; j++)
       drop(&world->channels[i][j]);
   }
@@ -294,18 +300,29 @@ static bool may(struct node *node, uint32_t page, enum mr_access needed) {
     return true;
   node->waits = true;
   node->result = NULL;
+  repeated_request(node, needed == MR_READ ? READ : WRITE, page, 0, 0);
   begun(node, needed == MR_READ ? mr_core_read(node->core, page) : mr_core_write(node->core, page));
   return false;
 }
 
 /* Now and then somebody says what it will access next. */
+static uint32_t says_beforehand(struct node *node, uint32_t page) {
+  struct world *world = node->world;
+  if (node->repeats)
+    return repeated_brings(node);
+  if (world->shape.bring == 0 || world_random(world, world->shape.bring) != 0)
+    return 0;
+  return 1 + world_random(world, world->shape.pages - page);
+}
+
 static bool bring(struct node *node, uint32_t page, bool write) {
-  if (node->world->shape.bring == 0 || world_random(node->world, node->world->shape.bring) != 0)
+  uint32_t count = says_beforehand(node, page);
+  if (count == 0)
     return false;
   node->waits = true;
   node->result = NULL;
-  begun(node, mr_core_bring(node->core, page,
-                            1 + world_random(node->world, node->world->shape.pages - page), write));
+  repeated_request(node, BRINGS, page, count, write);
+  begun(node, mr_core_bring(node->core, page, count, write));
   return true;
 }
 
@@ -318,13 +335,14 @@ static bool touch(struct node *node, const struct instruction *i) {
   CHECK(mr_core_access(node->core, page) >= node->mapped[page]);
   if (i->code == WRITE) {
     memcpy(node->memory + i->address, reg, i->length);
-    memcpy(node->world->reference + i->address, reg, i->length);
+    if (!node->repeats) /* others may have written since */
+      memcpy(node->world->reference + i->address, reg, i->length);
     return true;
   }
   *reg = 0;
   memcpy(reg, node->memory + i->address, i->length);
   memcpy(&expected, node->world->reference + i->address, i->length);
-  if (i->code == READ && *reg != expected)
+  if (i->code == READ && *reg != expected && !node->repeats)
     wrong_read(node, i, *reg, expected);
   return true;
 }
@@ -340,6 +358,8 @@ static void synchronise(struct node *node, const struct instruction *i) {
   }
   node->waits = true;
   node->result = &node->registers[i->reg];
+  repeated_request(node, SYNC, i->id, i->value,
+                   i->op == MR_COMPARE_SWAP ? node->registers[i->address] : i->op);
   begun(node, i->op == MR_COMPARE_SWAP
                   ? mr_core_swap(node->core, i->id, node->registers[i->address], i->value)
                   : mr_core_sync(node->core, (enum mr_op)i->op, i->id, i->value));
@@ -360,7 +380,8 @@ static bool parks(struct node *node) {
   return true;
 }
 
-static void run_instruction(struct node *node) {
+void world_run_instruction(struct node *node) {
+  node->ran++;
   if (parks(node) || latched_step(node))
     return;
   const struct instruction *i = &node->program.code[node->next];
@@ -393,6 +414,8 @@ static void run_instruction(struct node *node) {
   case JUMP:
     node->next = i->id;
     return;
+  case BRINGS:
+    CHECK(!"no instruction");
   }
   node->next++;
 }
@@ -434,6 +457,7 @@ static void deliver(struct world *world, struct channel *channel) {
         message->bytes[1], *(uint32_t *)(void *)(message->bytes + 12));
   if (world->shape.stale && world_random(world, 16) == 0)
     deliver_stale(world, message);
+  repeated_told(&world->nodes[message->to], message->from, message->bytes, message->length);
   int rc = mr_core_message(world->nodes[message->to].core, message->from, message->bytes,
                            message->length);
   if (world->shape.stumble && world->failure == 0)
@@ -465,7 +489,7 @@ bool world_step(struct world *world) {
   for (uint16_t i = 0; i < nodes; i++) {
     uint32_t weight = runnable(&world->nodes[i]) ? world->weights[i] : 0;
     if (ticket < weight) {
-      run_instruction(&world->nodes[i]);
+      world_run_instruction(&world->nodes[i]);
       return true;
     }
     ticket -= weight;
@@ -570,6 +594,10 @@ void world_cut(struct world *world, struct cut *cut) {
     all_received += received;
     save_node(&world->nodes[i], &cut->nodes[i]);
     world->nodes[i].parked = world->nodes[i].fenced = false;
+    if (world->shape.replays) {
+      CHECK_EQUAL(mr_core_renew(world->nodes[i].core), 0);
+      repeated_forget(&world->nodes[i]);
+    }
   }
   CHECK_EQUAL(all_sent, all_received);
   cut->reference = pages_of(&world->shape);
@@ -591,7 +619,7 @@ static void restore_node(struct world *world, uint16_t number, struct cut *cut) 
   struct program program = node->program;
   for (uint16_t i = 0; i < world->shape.nodes; i++)
     saved[i] = (struct mr_saved){cut->nodes[i].bytes, cut->nodes[i].length};
-  create_node(world, number);
+  world_make_core(world, number);
   node->program = program;
   node->next = from->next;
   node->waits = from->waits;
@@ -608,7 +636,7 @@ void world_restore(struct world *world, struct cut *cut) {
   world->stuck = false;
   memcpy(world->reference, cut->reference, (size_t)world->shape.pages * MR_PAGE);
   for (uint16_t i = 0; i < nodes; i++) {
-    forget_node(&world->nodes[i]);
+    world_drop_core(&world->nodes[i]);
     for (uint16_t j = 0; j < nodes; j++) {
       struct channel *channel = &world->channels[i][j];
       drop(channel);

@@ -29,7 +29,8 @@ enum code {
   SYNC,      /* mr_core_sync(op, id, value); register ← result; MR_COMPARE_SWAP: of a counter that
                 is expected to be as register `address` */
   JUMP_ZERO, /* to instruction `id` if the register is 0 */
-  JUMP
+  JUMP,
+  BRINGS /* no instruction: a READ or WRITE says beforehand what comes */
 };
 
 struct instruction {
@@ -97,6 +98,7 @@ struct shape {
   bool latches;    /* locks are latches, as of nodes that have one memory: READ has no order then */
   bool stumble;    /* a failing core ends the run instead of the test */
   bool survives;   /* world_cut may be called; the last object is its own */
+  bool replays;    /* and world_repeat, after that: what happens to each node is kept */
 };
 
 struct message {
@@ -104,6 +106,22 @@ struct message {
   uint16_t from, to;
   size_t length;
   uint8_t bytes[];
+};
+
+/* What happened to a node since the last cut, or what it did: message or request, one by one. */
+struct happened {
+  uint8_t request; /* 0: a message, of or to `node`, whose bytes these are; else its code, */
+  uint16_t node;
+  uint32_t id;
+  uint64_t ran; /* in the instruction of that number */
+  int64_t values[2];
+  size_t length;
+  uint8_t *bytes;
+};
+
+struct past_of {
+  struct happened *each;
+  size_t count, capacity, next; /* next: so many are repeated */
 };
 
 struct node {
@@ -129,6 +147,9 @@ struct node {
   enum { APART, QUEUED, FIRST, HAS } at_latch; /* with `latches`: on the way to a lock */
   uint32_t latch;                              /* that one */
   bool retakes;                                /* after a condition */
+  struct past_of told, sent;                   /* with `replays` */
+  uint64_t ran;                                /* instructions since the cut */
+  bool repeats;                                /* it does again what it did since */
 };
 
 struct channel {
@@ -201,6 +222,20 @@ void world_cut(struct world *world, struct cut *cut);
 void world_cut_free(struct cut *cut);
 /* All nodes vanish, and new ones go on from there, in a new epoch. */
 void world_restore(struct world *world, struct cut *cut);
+
+/* That node is lost, and a new one does what it did since the cut: exactly that.  Nobody else hears
+ * of it.  Fails the test where it does something else, or is another afterwards. */
+void world_repeat(struct world *world, struct cut *cut, uint16_t node);
+/* ---- repeated.c, for world.c ---- */
+void repeated_told(struct node *node, uint16_t from, const void *bytes, size_t length);
+void repeated_request(struct node *node, enum code code, uint32_t id, int64_t one, int64_t two);
+/* So many pages it said beforehand; 0: it did not. */
+uint32_t repeated_brings(const struct node *node);
+void repeated_sends(struct node *node, uint16_t to, const void *bytes, size_t length);
+void repeated_forget(struct node *node);
+void world_make_core(struct world *world, uint16_t node);
+void world_drop_core(struct node *node);
+void world_run_instruction(struct node *node);
 
 /* The page's home. */
 uint16_t world_home(const struct world *world, uint32_t page);

@@ -82,7 +82,9 @@ keeps =
       [ ("--ckpt-every", strOption (long "ckpt-every" <> metavar "SECONDS" <> help "Take a checkpoint so often (0.02 to 86400; 30 with --ckpt-dir): where a node is lost, all go on from the last (programs that maru-cc built)")),
         ("--ckpt-dir", strOption (long "ckpt-dir" <> metavar "DIR" <> action "directory" <> help "Copy each checkpoint to this folder, too")),
         ("--resume", strOption (long "resume" <> metavar "DIR" <> action "directory" <> help "Go on from the checkpoint in this folder, with the same -n and COMMAND")),
-        ("--output", strOption (long "output" <> metavar "held|now" <> completeWith ["held", "now"] <> help "With checkpoints: whether the nodes' output is held until it cannot come again (default held)"))
+        ("--output", strOption (long "output" <> metavar "held|now" <> completeWith ["held", "now"] <> help "With checkpoints: whether the nodes' output is held until it cannot come again (default held)")),
+        ("--recover", strOption (long "recover" <> metavar "all|lost" <> completeWith ["all", "lost"] <> help "With checkpoints: who goes back where a node is lost, all, or that node alone, which does again what it did (default all)")),
+        ("--journal", strOption (long "journal" <> metavar "MIB" <> help "With --recover lost: so much memory for what happens to each node between two checkpoints (default 256)"))
       ]
   where
     told (name, reader) = maybe [] (\given -> [name, given]) <$> optional reader

@@ -75,6 +75,9 @@ data Kept = Kept
     -- | The longest time without a place for one, and whose it was.
     keptStretch :: !Double,
     keptStretchNode :: !Integer,
+    -- | So often a lost node alone did again what it did; whether one does.
+    keptRepeated :: !Integer,
+    keptRepeats :: !Bool,
     -- | Why a loss costs more; empty: it does not.
     keptUnprotected :: !String
   }
@@ -86,7 +89,7 @@ decodeKept bytes = case decoded kept bytes of
   Just found | keptNodes found > 0 -> Just found
   _ -> Nothing
   where
-    kept = Kept <$> word <*> word <*> ms <*> word <*> ms <*> ms <*> ms <*> word <*> word <*> word <*> ms <*> word <*> (untilZero <$> getByteString 160)
+    kept = Kept <$> word <*> word <*> ms <*> word <*> ms <*> ms <*> ms <*> word <*> word <*> word <*> ms <*> word <*> word <*> ((/= 0) <$> word) <*> (untilZero <$> getByteString 160)
     word = toInteger <$> getWord64host :: Get Integer
     ms = (/ 1000) . fromIntegral <$> getWord64host
 
@@ -102,8 +105,9 @@ launchesPage = plainPage (\board -> pure (Seen (sectionOf "kept" decodeKept boar
 
 drawKept :: Kept -> [Block]
 drawKept k =
-  Line ("checkpoints: epoch " ++ show (keptEpoch k) ++ ", " ++ show (keptEpoch k - 1) ++ " recoveries, longest stretch without one possible " ++ seconds (keptStretch k) ++ " (node " ++ show (keptStretchNode k) ++ ")") :
-  [Line ("UNPROTECTED: " ++ keptUnprotected k) | not (null (keptUnprotected k))]
+  Line ("checkpoints: epoch " ++ show (keptEpoch k) ++ ", " ++ show (keptEpoch k - 1 + keptRepeated k) ++ " recoveries (" ++ show (keptRepeated k) ++ " of one node alone), longest stretch without one possible " ++ seconds (keptStretch k) ++ " (node " ++ show (keptStretchNode k) ++ ")") :
+  [Line "a lost node does again what it did" | keptRepeats k]
+    ++ [Line ("UNPROTECTED: " ++ keptUnprotected k) | not (null (keptUnprotected k))]
     ++ [Tabular (Table ((L, "checkpoint") : [(R, h) | h <- ["age", "every", "bytes", "changed", "until all stood still", "all stood still", "in the folder"]]) [[show (keptNumber k), seconds (keptAge k), seconds (keptEvery k), show (keptBytes k), show (keptChanged k), seconds (keptGathered k), seconds (keptWritten k), if keptFolder k > 0 then show (keptFolder k) else ""]]) | keptNumber k > 0]
 
 draw :: Maybe (Double, [Stand]) -> [Stand] -> [Block]
@@ -128,7 +132,9 @@ json now = object (("nodes" .= map one (seenStands now)) : ["checkpoints" .= kep
     kept k =
       object
         [ "epoch" .= keptEpoch k,
-          "recoveries" .= (keptEpoch k - 1),
+          "recoveries" .= (keptEpoch k - 1 + keptRepeated k),
+          "repeated_alone" .= keptRepeated k,
+          "repeating" .= keptRepeats k,
           "every" .= keptEvery k,
           "number" .= keptNumber k,
           "age" .= keptAge k,

@@ -1,0 +1,439 @@
+#define _GNU_SOURCE
+#include "replay.h"
+
+#include "journal.h"
+#include "message.h"
+#include "outbox.h"
+#include "save.h"
+#include "self.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define JOIN_SECONDS 30
+/* From so many parts of 100 on a checkpoint is wished for. */
+#define FULL 50u
+#define LOOK_MOST 256u
+
+struct mr_replay {
+  struct mr_journal *journal;
+  struct mr_outbox *outbox;
+  struct mr_job job; /* to meet a node that was lost */
+  struct sockaddr_storage addresses[MR_JOB_NODES_MAX];
+  uint32_t known[MR_JOB_NODES_MAX]; /* how often each was started again, as far as it was met */
+  bool repeats;
+  uint64_t at;       /* of the journal: so far it is done */
+  uint64_t requests; /* of those that are yet to be done again */
+  uint32_t noted;    /* the last cut in the journal */
+  uint64_t noted_at; /* its place */
+  uint64_t sum;      /* of all that was sent since the beginning */
+  uint64_t passes;   /* times that the program came here since its last request */
+  bool said;         /* that the journal is torn */
+  /* A look that came while this node repeats. */
+  struct {
+    uint16_t from;
+    size_t length; /* 0: none */
+    uint8_t bytes[LOOK_MOST];
+  } look;
+};
+
+/* An event's bytes. */
+struct request {
+  struct mr_asked asked;
+  uint64_t sum, pass;
+};
+
+static _Noreturn void cannot(const char *what, const char *why) {
+  mr_node_die(STATUS_LOST, "cannot repeat what was lost: %s: %s", what, why);
+}
+
+/* ---- opening ------------------------------------------------------------------------ */
+
+struct mr_replay *mr_replay_open(void) {
+  int file = mr_self.checkpoints != NULL ? mr_checkpoints_journal(mr_self.checkpoints) : -1;
+  if (file < 0)
+    return NULL;
+  struct mr_replay *r = calloc(1, sizeof *r);
+  int rc = r != NULL ? mr_journal_open(&r->journal, file) : -ENOMEM;
+  if (rc < 0)
+    mr_node_die(STATUS_UNAVAILABLE, "cannot map this node's journal: %s", strerror(-rc));
+  for (uint16_t i = 0; i < mr_self.nodes; i++)
+    r->known[i] = mr_checkpoints_again(mr_self.checkpoints, i);
+  r->repeats = r->known[mr_self.me] > 0;
+  return r;
+}
+
+bool mr_replay_repeats(const struct mr_replay *replay) { return replay->repeats; }
+
+void mr_replay_close(struct mr_replay *replay) {
+  mr_outbox_destroy(replay->outbox);
+  mr_journal_close(replay->journal);
+  explicit_bzero(replay->job.secret, sizeof replay->job.secret);
+  free(replay);
+}
+
+/* ---- the journal ---------------------------------------------------------------------- */
+
+static void add(struct mr_replay *r, enum mr_event_kind kind, uint16_t node, const void *bytes,
+                size_t length) {
+  bool added = mr_journal_add(r->journal, kind, node, bytes, length);
+  if (!added && r->repeats)
+    cannot("this node's journal", "it is too small for what came meanwhile (--journal)");
+  if (mr_journal_full(r->journal) >= FULL || !added)
+    mr_checkpoints_wish(mr_self.checkpoints);
+  if (!added && !r->said)
+    fprintf(stderr,
+            "maru: the journal of node %u is full before the next checkpoint: until then all go "
+            "back where it is lost (--journal, --ckpt-every)\n",
+            mr_self.me);
+  r->said |= !added;
+}
+
+/* A cut's bytes. */
+struct cut {
+  uint64_t number, sum;
+  struct mr_outbox_counts counts[MR_JOB_NODES_MAX];
+};
+
+static void add_cut(struct mr_replay *r, uint32_t number) {
+  static struct cut cut; /* for a handler's stack it is too large; under the node's lock */
+  cut = (struct cut){.number = number, .sum = r->sum};
+  for (uint16_t i = 0; i < mr_self.nodes; i++)
+    cut.counts[i] = mr_outbox_counts(r->outbox, i);
+  uint64_t end = mr_journal_end(r->journal);
+  add(r, MR_EVENT_CUT, mr_self.me, &cut,
+      offsetof(struct cut, counts) + mr_self.nodes * sizeof *cut.counts);
+  r->noted = number;
+  r->noted_at = end;
+  r->said = false;
+}
+
+static void renew(void) {
+  int rc = mr_core_renew(mr_self.core);
+  if (rc < 0)
+    mr_node_die(STATUS_INTERNAL, "cannot begin a history anew at a checkpoint: %s", strerror(-rc));
+}
+
+/* All stood still there, so whatever happens now is after it: also where this node has not written
+ * its image, and the checkpoint was given up. */
+static void note(struct mr_replay *r, uint32_t cut) {
+  if (cut <= r->noted)
+    return;
+  add_cut(r, cut);
+  if (!r->repeats)
+    renew();
+}
+
+static void note_cut(struct mr_replay *r) { note(r, mr_checkpoints_cut(mr_self.checkpoints)); }
+
+void mr_replay_cut(struct mr_replay *replay) { note_cut(replay); }
+
+void mr_replay_committed(struct mr_replay *replay, uint32_t number) {
+  pthread_mutex_lock(&mr_self.lock);
+  if (replay->noted == number)
+    mr_journal_trim(replay->journal, replay->noted_at);
+  pthread_mutex_unlock(&mr_self.lock);
+}
+
+/* ---- doing it again --------------------------------------------------------------------- */
+
+static void core_hears(uint16_t from, const void *message, size_t length) {
+  int rc = mr_core_message(mr_self.core, from, message, length);
+  if (rc < 0 && rc != -ESTALE)
+    mr_node_die(STATUS_INTERNAL, "node %u sent what is no message of this protocol", from);
+}
+
+/* The place is that of the next event; of `look` nothing happens. */
+static bool next_event(const struct mr_replay *r, struct mr_event *event) {
+  uint64_t at = r->at;
+  return mr_journal_read(r->journal, &at, event);
+}
+
+static void skip(struct mr_replay *r) {
+  struct mr_event event;
+  mr_journal_read(r->journal, &r->at, &event);
+}
+
+/* From here on what happens is new. */
+static void is_live(struct mr_replay *r) {
+  r->repeats = false;
+  note_cut(r);
+  if (r->look.length > 0)
+    core_hears(r->look.from, r->look.bytes, r->look.length);
+  mr_checkpoints_started(mr_self.checkpoints);
+}
+
+/* What happened until the program's next request; false: there is none, and that was all. */
+static bool come_to_request(struct mr_replay *r, struct mr_event *event) {
+  while (next_event(r, event)) {
+    if (event->kind == MR_EVENT_ASKED)
+      return true;
+    skip(r);
+    if (event->kind == MR_EVENT_CUT)
+      renew();
+    else
+      core_hears(event->node, event->bytes, event->length);
+  }
+  is_live(r);
+  return false;
+}
+
+/* Where the program makes no more of those requests, the rest can be done at once. */
+static void end_if_rest(struct mr_replay *r) {
+  struct mr_event event;
+  if (r->repeats && r->requests == 0)
+    come_to_request(r, &event);
+}
+
+void mr_replay_goes_on(struct mr_replay *replay, const bool *done) {
+  struct mr_event event;
+  while (replay->repeats && !*done) {
+    if (!next_event(replay, &event)) {
+      is_live(replay);
+      return;
+    }
+    if (event.kind == MR_EVENT_ASKED)
+      cannot("the program", "it waits where it did not");
+    skip(replay);
+    if (event.kind == MR_EVENT_CUT)
+      renew();
+    else
+      core_hears(event.node, event.bytes, event.length);
+  }
+  end_if_rest(replay);
+}
+
+/* ---- requests ------------------------------------------------------------------------------ */
+
+static bool is_same(const struct mr_asked *one, const struct mr_asked *other) {
+  return one->call == other->call && one->what == other->what && one->one == other->one &&
+         one->two == other->two;
+}
+
+/* The event is that request's. */
+static struct request request_of(const struct mr_event *event) {
+  struct request request = {.sum = 0};
+  if (event->length != sizeof request)
+    cannot("this node's journal", "it is damaged");
+  memcpy(&request, event->bytes, sizeof request);
+  return request;
+}
+
+static void compare(const struct mr_replay *r, const struct request *was,
+                    const struct mr_asked *asked) {
+  if (!is_same(&was->asked, asked))
+    cannot("the program", "it asks for something else than it did");
+  if (was->sum != r->sum)
+    cannot("the program", "it writes something else than it did");
+}
+
+void mr_replay_asks(struct mr_replay *replay, const struct mr_asked *asked) {
+  struct mr_event event;
+  if (replay->repeats && come_to_request(replay, &event)) {
+    const struct request was = request_of(&event);
+    compare(replay, &was, asked);
+    skip(replay);
+    replay->requests--;
+  } else {
+    const struct request request = {*asked, replay->sum, replay->passes};
+    note_cut(replay);
+    add(replay, MR_EVENT_ASKED, mr_self.me, &request, sizeof request);
+  }
+  if (asked->call != MR_CALL_STOP)
+    replay->passes = 0;
+}
+
+/* A program that comes here by the clock comes more or less often than it did: before its next
+ * request it stops all the same. */
+bool mr_replay_stops(struct mr_replay *replay, bool asks) {
+  struct mr_event event;
+  bool stops = false;
+  pthread_mutex_lock(&mr_self.lock);
+  replay->passes++;
+  if (replay->repeats && come_to_request(replay, &event)) {
+    const struct request was = request_of(&event);
+    stops = was.asked.call == MR_CALL_STOP && (asks || replay->passes >= was.pass);
+  }
+  pthread_mutex_unlock(&mr_self.lock);
+  return stops;
+}
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+/* Words of eight bytes; what a node measured of the way is another each time. */
+static uint64_t sum_of(uint64_t sum, uint16_t to, const uint8_t *message, size_t length) {
+  struct mr_header header;
+  uint64_t word = 0;
+  memcpy(&header, message, sizeof header);
+  header.detail = header.type == MR_FETCH ? 0 : header.detail;
+  sum = (sum ^ to ^ (uint64_t)header.type << 16 ^ (uint64_t)header.detail << 32) *
+        UINT64_C(0x9e3779b97f4a7c15);
+  sum = (sum ^ header.subject ^ (uint64_t)header.value << 20) * UINT64_C(0x9e3779b97f4a7c15);
+  for (size_t at = sizeof header; at < length; at += sizeof word) {
+    size_t left = length - at;
+    word = 0;
+    memcpy(&word, message + at, left < sizeof word ? left : sizeof word);
+    sum = ((sum ^ word) * UINT64_C(0x9e3779b97f4a7c15)) ^ sum >> 29;
+  }
+  return sum;
+}
+
+int mr_replay_sends(struct mr_replay *replay, uint16_t to, const void *message, size_t length) {
+  if (mr_core_is_look(message, length))
+    return mr_outbox_send_once(replay->outbox, to, message, length);
+  replay->sum = sum_of(replay->sum, to, message, length);
+  return mr_outbox_send(replay->outbox, to, replay->noted, message, length);
+}
+
+static void hears_look(struct mr_replay *r, uint16_t from, const void *message, size_t length) {
+  if (!r->repeats) {
+    core_hears(from, message, length);
+    return;
+  }
+  if (length > sizeof r->look.bytes)
+    return;
+  r->look.from = from;
+  r->look.length = length;
+  memcpy(r->look.bytes, message, length);
+}
+
+/* The launcher's word of a cut may come later than a message from behind it: of another host. */
+static void hears_message(struct mr_replay *r, uint16_t from,
+                          const struct mr_outbox_message *message) {
+  note_cut(r);
+  note(r, message->mark);
+  add(r, MR_EVENT_TOLD, from, message->bytes, message->length);
+  if (!r->repeats)
+    core_hears(from, message->bytes, message->length);
+  else
+    end_if_rest(r);
+}
+
+void mr_replay_hears(struct mr_replay *replay, uint16_t from, const void *bytes, size_t length) {
+  struct mr_outbox_message message;
+  int rc = mr_outbox_hear(replay->outbox, from, bytes, length, &message);
+  if (rc >= 0 && message.counts) {
+    hears_message(replay, from, &message);
+    rc = mr_outbox_kept(replay->outbox, from, length);
+  } else if (rc >= 0 && message.length > 0) {
+    hears_look(replay, from, message.bytes, message.length);
+  }
+  if (rc < 0)
+    mr_node_die(STATUS_INTERNAL, "what node %u sent: %s", from,
+                rc == -EBADMSG ? "it is not what comes next" : strerror(-rc));
+}
+
+/* ---- another process in a place ------------------------------------------------------------ */
+
+static int post(void *context, uint16_t to, const void *bytes, size_t length) {
+  (void)context;
+  return mr_transport_send(mr_self.transport, to, bytes, length);
+}
+
+static void greet(struct mr_replay *r, uint16_t node) {
+  int rc = mr_outbox_greet(r->outbox, node);
+  if (rc < 0)
+    mr_node_die(STATUS_INTERNAL, "cannot greet node %u: %s", node, strerror(-rc));
+}
+
+static void own_link(uint16_t node) {
+  int fds[MR_LINK_FDS];
+  for (unsigned i = mr_transport_link_descriptors(mr_self.transport, node, fds); i > 0; i--)
+    mr_self.part->owns(fds[i - 1]);
+}
+
+/* A process that is silent may be there still, and nobody will take its place. */
+bool mr_replay_lost(struct mr_replay *replay, uint16_t node) {
+  char why[256];
+  uint32_t again = mr_transport_was_silent(mr_self.transport, node)
+                       ? 0
+                       : mr_checkpoints_await_again(mr_self.checkpoints, node, replay->known[node],
+                                                    JOIN_SECONDS, &replay->addresses[node]);
+  if (again == 0)
+    return false;
+  mr_core_look_over(mr_self.core);
+  mr_outbox_part(replay->outbox, node);
+  replay->known[node] = again;
+  replay->job.lost = node;
+  int rc = mr_transport_rejoin(mr_self.transport, &replay->job, JOIN_SECONDS, why, sizeof why);
+  if (rc < 0)
+    mr_node_die(STATUS_LOST, "cannot meet node %u, which was started again: %s", node,
+                *why != 0 ? why : strerror(-rc));
+  own_link(node);
+  greet(replay, node);
+  return true;
+}
+
+/* The place behind the cut that this process goes on from; what was sent and kept before it. */
+static bool find_cut(struct mr_replay *r, uint32_t number, struct cut *cut) {
+  struct mr_event event;
+  r->at = mr_journal_begin(r->journal);
+  *cut = (struct cut){.number = number};
+  if (number == 0)
+    return r->at == 0;
+  while (mr_journal_read(r->journal, &r->at, &event)) {
+    if (event.kind != MR_EVENT_CUT || event.length > sizeof *cut)
+      continue;
+    memcpy(cut, event.bytes, event.length);
+    if (cut->number == number)
+      return true;
+  }
+  return false;
+}
+
+/* What the journal has since. */
+static void count_events(struct mr_replay *r, struct cut *cut) {
+  struct mr_event event;
+  r->noted = (uint32_t)cut->number;
+  r->noted_at = r->at;
+  uint64_t place = r->at;
+  for (uint64_t at = r->at; mr_journal_read(r->journal, &at, &event); place = at) {
+    r->requests += event.kind == MR_EVENT_ASKED;
+    if (event.kind == MR_EVENT_TOLD && event.node < mr_self.nodes)
+      cut->counts[event.node].kept++;
+    if (event.kind != MR_EVENT_CUT || event.length < sizeof cut->number)
+      continue;
+    uint64_t number;
+    memcpy(&number, event.bytes, sizeof number);
+    r->noted = (uint32_t)number;
+    r->noted_at = place;
+  }
+}
+
+static void begin_again(struct mr_replay *r, uint32_t number) {
+  static struct cut cut;
+  if (mr_journal_torn(r->journal) || !find_cut(r, number, &cut))
+    cannot("this node's journal", "it does not reach back to the checkpoint");
+  count_events(r, &cut);
+  r->sum = cut.sum;
+  for (uint16_t i = 0; i < mr_self.nodes; i++) {
+    if (i == mr_self.me)
+      continue;
+    mr_outbox_resume(r->outbox, i, cut.counts[i]);
+    mr_outbox_part(r->outbox, i);
+    greet(r, i);
+  }
+  end_if_rest(r);
+}
+
+void mr_replay_begin(struct mr_replay *replay, const struct mr_job *job) {
+  uint32_t number = mr_checkpoints_restore(mr_self.checkpoints);
+  int rc = mr_outbox_create(&replay->outbox, mr_self.nodes, post, NULL);
+  if (rc < 0)
+    mr_node_die(STATUS_UNAVAILABLE, "no memory to keep messages");
+  replay->job = *job;
+  explicit_bzero(mr_self.job.job.secret, sizeof mr_self.job.job.secret);
+  memcpy(replay->addresses, job->addresses, mr_self.nodes * sizeof *job->addresses);
+  replay->job.addresses = replay->addresses;
+  replay->job.listener = -1;
+  replay->job.share = NULL;
+  if (replay->repeats) {
+    begin_again(replay, number);
+    return;
+  }
+  mr_journal_clear(replay->journal);
+  if (number != 0)
+    add_cut(replay, number);
+}
