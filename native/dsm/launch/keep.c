@@ -140,17 +140,6 @@ static uint32_t next_number(const struct keep *keep) {
   return keep->committed != 0 && (next - keep->committed) % 2 == 0 ? next + 1 : next;
 }
 
-/* The next one leaves the program as much time as this one took: where others have the processors
- * it would stand still all the time else. */
-void mr_keep_let_go(struct keep *keep) {
-  int64_t now = mr_launch_now(), took = now - keep->asked;
-  store(&keep->page->over, keep->number);
-  mr_checkpoint_ring(keep->page);
-  keep->state = KEEP_IDLE;
-  keep->due = now + (took > keep->every_ms ? took : keep->every_ms);
-  keep->rested = now + took;
-}
-
 static void begin(struct keep *keep) {
   keep->number = next_number(keep);
   keep->asked = keep->begun = mr_launch_now();
@@ -295,13 +284,6 @@ static int finish(struct job *job, struct keep *keep) {
   else
     mr_keep_let_go(keep);
   return 0;
-}
-
-bool mr_keep_all_started(const struct job *job, const struct keep *keep) {
-  for (unsigned i = 0; i < job->nodes; i++)
-    if (load(&keep->page->lines[i].started) != keep->page->epoch)
-      return false;
-  return true;
 }
 
 /* A journal fills. */

@@ -126,15 +126,13 @@ struct keep_calls {
   void (*end)(struct job *job);
 };
 
-/* ---- keep.c, for keep_loss.c ---- */
+/* ---- keep_loss.c ---- */
 
 /* The checkpoint that is being taken is over: nodes go on. */
 void mr_keep_let_go(struct keep *keep);
 /* Every node has joined in this epoch, and none repeats. */
 bool mr_keep_all_started(const struct job *job, const struct keep *keep);
-
-/* ---- keep_loss.c: of keep_calls ---- */
-
+/* Of keep_calls. */
 bool mr_keep_lost(struct job *job, unsigned number, int code);
 void mr_keep_again(struct job *job);
 void mr_keep_alone(struct job *job);

@@ -9,6 +9,26 @@
 
 #define LOSSES_MOST 3u /* without a new checkpoint in between */
 
+/* ---- what a loss needs to know of checkpoints ----------------------------------------------- */
+
+/* The next one leaves the program as much time as this one took: where others have the processors
+ * it would stand still all the time else. */
+void mr_keep_let_go(struct keep *keep) {
+  int64_t now = mr_launch_now(), took = now - keep->asked;
+  store(&keep->page->over, keep->number);
+  mr_checkpoint_ring(keep->page);
+  keep->state = KEEP_IDLE;
+  keep->due = now + (took > keep->every_ms ? took : keep->every_ms);
+  keep->rested = now + took;
+}
+
+bool mr_keep_all_started(const struct job *job, const struct keep *keep) {
+  for (unsigned i = 0; i < job->nodes; i++)
+    if (load(&keep->page->lines[i].started) != keep->page->epoch)
+      return false;
+  return true;
+}
+
 /* ---- what the lost one had said ------------------------------------------------------------ */
 
 /* Each of them says whose it is.  That node writes them again. */
