@@ -153,6 +153,17 @@ static int64_t stop_here(uint64_t one, uint64_t two, uint64_t three) {
   return 0;
 }
 
+/* Before the program runs nothing of it is repeated. */
+int mr_node_clock(clockid_t clock, struct timespec *now) {
+  const int64_t second = INT64_C(1000000000);
+  int rc = clock_gettime(clock, now);
+  if (rc < 0 || mr_self.replay == NULL || !mr_self.captures)
+    return rc;
+  int64_t ns = mr_replay_clock(mr_self.replay, clock, now->tv_sec * second + now->tv_nsec);
+  *now = (struct timespec){ns / second, ns % second};
+  return 0;
+}
+
 void maru_checkpoint(void) {
   if (mr_self.captures)
     mr_stack_call(stop_here, 0, 0, 0);

@@ -12,6 +12,7 @@
 #include "manager.h"
 
 #include <stdbool.h>
+#include <time.h>
 #include <ucontext.h>
 
 #define MR_JOB_NODES_MAX 256u
@@ -67,6 +68,10 @@ void mr_node_guard(const void *page);
 /* The site that allocated that, for the report. */
 void mr_node_site(const void *from, size_t size, const char *site);
 /* ---- checkpoints (checkpoint.h) ---- */
+
+/* As clock_gettime, for the program: where it is repeated it sees what it saw (replay.h). By its
+ * thread alone. */
+int mr_node_clock(clockid_t clock, struct timespec *now);
 
 struct mr_checkpoint_head;
 struct mr_store;

@@ -16,6 +16,15 @@
 /* From so many parts of 100 on a checkpoint is wished for. */
 #define FULL 50u
 #define LOOK_MOST 256u
+#define CLOCKS 12
+#define CLOCK_STEP_NS 10000
+
+/* What the program saw of one; by its thread alone, which stands still at a cut. */
+struct clock {
+  bool known; /* since the last cut */
+  int64_t saw;
+  uint64_t times; /* that again */
+};
 
 struct mr_replay {
   struct mr_journal *journal;
@@ -23,7 +32,8 @@ struct mr_replay {
   struct mr_job job; /* to meet a node that was lost */
   struct sockaddr_storage addresses[MR_JOB_NODES_MAX];
   uint32_t known[MR_JOB_NODES_MAX]; /* how often each was started again, as far as it was met */
-  bool repeats;
+  _Atomic bool repeats;             /* under the lock; without it a hint */
+  struct clock clocks[CLOCKS];
   uint64_t at;       /* of the journal: so far it is done */
   uint64_t requests; /* of those that are yet to be done again */
   uint32_t noted;    /* the last cut in the journal */
@@ -110,8 +120,9 @@ static void add_cut(struct mr_replay *r, uint32_t number) {
   r->said = false;
 }
 
-static void renew(void) {
+static void renew(struct mr_replay *r) {
   int rc = mr_core_renew(mr_self.core);
+  memset(r->clocks, 0, sizeof r->clocks);
   if (rc < 0)
     mr_node_die(STATUS_INTERNAL, "cannot begin a history anew at a checkpoint: %s", strerror(-rc));
 }
@@ -123,7 +134,7 @@ static void note(struct mr_replay *r, uint32_t cut) {
     return;
   add_cut(r, cut);
   if (!r->repeats)
-    renew();
+    renew(r);
 }
 
 static void note_cut(struct mr_replay *r) { note(r, mr_checkpoints_cut(mr_self.checkpoints)); }
@@ -172,7 +183,7 @@ static bool come_to_request(struct mr_replay *r, struct mr_event *event) {
       return true;
     skip(r);
     if (event->kind == MR_EVENT_CUT)
-      renew();
+      renew(r);
     else
       core_hears(event->node, event->bytes, event->length);
   }
@@ -198,7 +209,7 @@ void mr_replay_goes_on(struct mr_replay *replay, const bool *done) {
       cannot("the program", "it waits where it did not");
     skip(replay);
     if (event.kind == MR_EVENT_CUT)
-      renew();
+      renew(replay);
     else
       core_hears(event.node, event.bytes, event.length);
   }
@@ -258,6 +269,52 @@ bool mr_replay_stops(struct mr_replay *replay, bool asks) {
   }
   pthread_mutex_unlock(&mr_self.lock);
   return stops;
+}
+
+/* ---- clocks ---- */
+
+static int64_t sees(struct clock *clock, int64_t saw) {
+  *clock = (struct clock){.known = true, .saw = saw};
+  return saw;
+}
+
+static int64_t sees_again(struct clock *clock) {
+  if (!clock->known)
+    cannot("the program", "it looks at a clock where it did not");
+  clock->times++;
+  return clock->saw;
+}
+
+static int64_t look_at(struct mr_replay *r, int number, int64_t now) {
+  struct clock *clock = &r->clocks[number];
+  struct mr_event event;
+  if (r->repeats && come_to_request(r, &event)) {
+    const struct request was = request_of(&event);
+    if (was.asked.call != MR_CALL_CLOCK || was.asked.what != (uint32_t)number ||
+        was.asked.two != (int64_t)clock->times)
+      return sees_again(clock);
+    skip(r);
+    r->requests--;
+    end_if_rest(r);
+    return sees(clock, was.asked.one);
+  }
+  const struct request request = {
+      {MR_CALL_CLOCK, (uint32_t)number, now, (int64_t)clock->times}, r->sum, r->passes};
+  note_cut(r);
+  add(r, MR_EVENT_ASKED, mr_self.me, &request, sizeof request);
+  return sees(clock, now);
+}
+
+int64_t mr_replay_clock(struct mr_replay *replay, int number, int64_t now) {
+  if (number < 0 || number >= CLOCKS)
+    return now;
+  struct clock *clock = &replay->clocks[number];
+  if (!replay->repeats && clock->known && now >= clock->saw && now - clock->saw < CLOCK_STEP_NS)
+    return sees_again(clock);
+  pthread_mutex_lock(&mr_self.lock);
+  now = look_at(replay, number, now);
+  pthread_mutex_unlock(&mr_self.lock);
+  return now;
 }
 
 /* ---- messages -------------------------------------------------------------------------------- */

@@ -31,10 +31,11 @@ enum mr_call {
   MR_CALL_BRING,
   MR_CALL_SYNC,
   MR_CALL_SWAP,
-  MR_CALL_STOP
+  MR_CALL_STOP, /* what it wrote goes home, for a checkpoint */
+  MR_CALL_CLOCK /* what: which; one: what it said, two: how often it had said the same as before */
 };
 
-/* A request of the program's.  MR_CALL_STOP: what it wrote goes home, for a checkpoint. */
+/* A request of the program's. */
 struct mr_asked {
   uint32_t call, what; /* a page, or the object */
   int64_t one, two;
@@ -58,6 +59,11 @@ void mr_replay_asks(struct mr_replay *replay, const struct mr_asked *asked);
 bool mr_replay_stops(struct mr_replay *replay, bool asks);
 /* Until *done, or nothing is left to be done again. */
 void mr_replay_goes_on(struct mr_replay *replay, const bool *done);
+
+/* The program looks at that clock, which says `now`, in ns: what it is to see. A repeated program
+ * sees what it saw, as often. So that a loop that waits does not fill the journal, a clock goes on
+ * in steps of 10 us. Takes the lock, now and then. */
+int64_t mr_replay_clock(struct mr_replay *replay, int clock, int64_t now);
 
 /* The core sends; -ENOMEM and so on. */
 int mr_replay_sends(struct mr_replay *replay, uint16_t to, const void *message, size_t length);

@@ -129,9 +129,13 @@ long maru_parmacs_next(uint32_t id, long last, long processes) {
   return -1;
 }
 
+int maru_parmacs_gettime(clockid_t clock, struct timespec *now) {
+  return mr_node_clock(clock, now);
+}
+
 unsigned long maru_parmacs_clock(void) {
   struct timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
+  mr_node_clock(CLOCK_REALTIME, &now);
   return (unsigned long)now.tv_sec * 1000000 + (unsigned long)now.tv_nsec / 1000;
 }
 

@@ -21,6 +21,7 @@
 #include <maru/dsm.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <time.h>
 
 #ifndef PAGE_SIZE
 #define PAGE_SIZE 4096
@@ -60,6 +61,9 @@ void maru_parmacs_broadcast(uint32_t id);
 long maru_parmacs_next(uint32_t id, long last, long processes);
 /* Microseconds since 1970. */
 unsigned long maru_parmacs_clock(void);
+/* As clock_gettime. In a job where only a lost node repeats (maru launch --recover lost) a clock
+ * goes on in steps of 10 us, and the repeated program sees what it saw. */
+int maru_parmacs_gettime(clockid_t clock, struct timespec *now);
 
 /* For the code that maru-cc links in: main of every node, and what replaces calls of malloc,
  * mmap and exit, C++'s new included. */
