@@ -24,9 +24,13 @@ struct entry {
   uint16_t kind, node;
 };
 
+/* So many bytes of memory are asked for at once: less often than each page by a fault. */
+#define AHEAD (256u * MR_PAGE)
+
 struct mr_journal {
   struct head *head;
-  uint8_t *ring; /* twice in a row */
+  uint8_t *ring;  /* twice in a row */
+  uint64_t ready; /* up to that place memory was asked for */
 };
 
 static size_t rounded(size_t length) { return (length + 7) & ~(size_t)7; }
@@ -138,6 +142,18 @@ static bool make_room(struct mr_journal *j, enum mr_event_kind kind, size_t size
   return !torn;
 }
 
+/* Behind `end`, before `size` bytes are written there. A kernel that does not know how gives it
+ * page by page. */
+static void ask_for_memory(struct mr_journal *j, uint64_t end, size_t size) {
+  size_t most = j->head->capacity / 16 / MR_PAGE * MR_PAGE;
+  most = most < MR_PAGE ? MR_PAGE : most < AHEAD ? most : AHEAD;
+  if (end + size <= j->ready && j->ready - end <= most + size)
+    return;
+  uint64_t from = end / MR_PAGE * MR_PAGE;
+  madvise(place(j, from), most, MADV_POPULATE_WRITE);
+  j->ready = from + most;
+}
+
 bool mr_journal_add(struct mr_journal *journal, enum mr_event_kind kind, uint16_t node,
                     const void *bytes, size_t length) {
   const struct entry entry = {(uint32_t)length, (uint16_t)kind, node};
@@ -145,6 +161,7 @@ bool mr_journal_add(struct mr_journal *journal, enum mr_event_kind kind, uint16_
   if (length > UINT32_MAX || !make_room(journal, kind, size))
     return false;
   uint64_t end = load(&journal->head->end);
+  ask_for_memory(journal, end, size);
   uint8_t *at = place(journal, end);
   memcpy(at, &entry, sizeof entry);
   memcpy(at + sizeof entry, bytes, length);
