@@ -13,6 +13,10 @@
  * core's part of its image at once, and the program's part (`step`) a moment later.  One that was
  * parked may go on late, when the next checkpoint is wanted.
  *
+ * Node 0 may wait with a step whose message it has not sent: what it wrote is not home.  A wave finds
+ * that, and then it sends it.  What it waits for may come before that is home, and takes effect
+ * after.
+ *
  * verify: pass
  * verify: fail -DCOMMIT_EARLY
  * verify: fail -DONE_WAVE
@@ -22,6 +26,8 @@
  * verify: fail -DNOT_PARKED
  * verify: fail -DPARKED_BEFORE
  * verify: fail -DRESTS_BEFORE_RESUMED
+ * verify: fail -DRESTS_DIRTY
+ * verify: fail -DGRANT_AT_ONCE
  */
 #define NODES 2
 #define STEPS 2
@@ -41,7 +47,9 @@ typedef node_t {
   byte sent, received, done;
   byte parked; /* for that checkpoint, until it goes on; 0: for none */
   bit rests, answered;
-  bit waits, resumed
+  bit waits, resumed;
+  bit dirty;          /* a step's message is not sent, or not known to be received */
+  bit cleans, granted /* it sends that while it waits; what it waits for has come meanwhile */
 };
 
 node_t node[NODES];
@@ -77,15 +85,22 @@ inline hear() {
   fi
 }
 
+inline send() {
+  wire[OTHER] ! epoch;
+  node[me].sent++
+}
+
 proctype computer(byte me) {
   byte mine = epoch, old;
   do
   :: epoch != mine || starting || ended -> break /* killed, or done */
   /* A step: a message, and a line. */
   :: atomic { epoch == mine && !starting && node[me].step < STEPS && !node[me].parked && !node[me].waits && node[me].resumed ->
-       wire[OTHER] ! epoch;
-       node[me].sent++;
        node[me].step++;
+       if
+       :: node[me].cleans -> node[me].dirty = 1 /* counts as sent */
+       :: else -> send()
+       fi;
 #ifdef SHOWN_AT_ONCE /* mutant: a repeated step says its line again */
        shown++
 #else
@@ -98,7 +113,37 @@ proctype computer(byte me) {
   :: atomic { me == 0 && epoch == mine && !starting && node[me].step == 1 && !node[me].parked && !node[me].waits && node[me].resumed ->
        node[me].waits = 1
      }
-  :: atomic { epoch == mine && !starting && node[me].waits && node[me].resumed && wanted == over -> node[me].waits = 0 }
+  :: atomic { me == 0 && epoch == mine && !starting && node[me].step == 0 && !node[me].parked && !node[me].waits && node[me].resumed ->
+       node[me].step++;
+#ifdef SHOWN_AT_ONCE
+       shown++;
+#else
+       held++;
+#endif
+       node[me].dirty = 1;
+       node[me].waits = 1
+     }
+  :: atomic { epoch == mine && !starting && node[me].waits && node[me].resumed && wanted == over && !node[me].cleans ->
+       node[me].waits = 0;
+       if
+       :: node[me].dirty -> send(); node[me].dirty = 0
+       :: else
+       fi
+     }
+  :: atomic { epoch == mine && !starting && node[me].cleans && node[me].waits && !node[me].granted ->
+#ifdef GRANT_AT_ONCE /* mutant: the program goes on before all is home */
+       node[me].waits = 0
+#else
+       node[me].granted = 1
+#endif
+     }
+  /* All is home. */
+  :: atomic { epoch == mine && !starting && node[me].cleans && node[OTHER].received == node[me].sent ->
+       node[me].cleans = 0;
+       node[me].dirty = 0;
+       node[me].waits = node[me].waits && !node[me].granted;
+       node[me].granted = 0
+     }
   /* The program's memory comes back. */
   :: atomic { epoch == mine && !starting && !node[me].resumed ->
        node[me].step = PLACE(me, committed).step;
@@ -118,7 +163,17 @@ proctype computer(byte me) {
 #ifdef RESTS_BEFORE_RESUMED /* mutant: a core that waits is enough */
        node[me].rests = node[me].parked == wanted || node[me].waits;
 #else
-       node[me].rests = node[me].parked == wanted || (node[me].waits && node[me].resumed);
+       node[me].rests = node[me].parked == wanted || (node[me].waits && node[me].resumed && !node[me].dirty);
+#endif
+#ifdef RESTS_DIRTY /* mutant: whoever waits rests */
+       node[me].rests = node[me].rests || (node[me].waits && node[me].resumed);
+#else
+       if
+       :: node[me].waits && node[me].dirty && !node[me].cleans ->
+          node[me].cleans = 1;
+          send()
+       :: else
+       fi;
 #endif
 #ifdef PARKED_BEFORE /* mutant: a node that stands for the one before is taken for parked */
        node[me].rests = node[me].rests || node[me].parked;
@@ -158,6 +213,7 @@ inline begin_epoch() {
      node[i].waits = (committed == 0 -> 0 : PLACE(i, committed).waits);
      node[i].sum = (committed == 0 -> 0 : PLACE(i, committed).sum);
      node[i].sent = 0; node[i].received = 0;
+     node[i].dirty = 0; node[i].cleans = 0; node[i].granted = 0;
      node[i].parked = 0; node[i].rests = 0; node[i].done = 0; node[i].answered = 0;
      assert(committed == 0 || PLACE(i, committed).number == committed);
      run computer(i);

@@ -4,13 +4,13 @@
  * MARU_DSM_CHECKPOINTS. Where that is not set none of this costs anything.
  *
  * A checkpoint has a number.  The launcher *wants* it.  Each node's program stops at its next
- * operation, when what it wrote is home; or it waits already.  One that still stands for the
- * checkpoint before has to go on first, to its next operation: so each lets the job make progress,
- * however often they come.  In waves each node says whether its core rests, and how many messages
- * it has sent and received (save.h). When two waves say the same, and as many were received as
- * sent, that is the cut. Then each node writes its *image* to files that the launcher holds. When
- * all have written, the launcher commits by one word, and all go on.  It may give up at any time
- * before, and all go on as well.
+ * operation, when what it wrote is home; or it waits already, and the first wave has it send home
+ * what it wrote.  One that still stands for the checkpoint before has to go on first, to its next
+ * operation: so each lets the job make progress, however often they come.  In waves each node says
+ * whether its core rests, and how many messages it has sent and received (save.h). When two waves
+ * say the same, and as many were received as sent, that is the cut. Then each node writes its
+ * *image* to files that the launcher holds. When all have written, the launcher commits by one
+ * word, and all go on.  It may give up at any time before, and all go on as well.
  *
  * A node's image is its core (save.h) and, behind it, what the program's own part is: ranges of
  * memory at the same addresses (parmacs/image.h).  Their pages are in a file of slots, which all

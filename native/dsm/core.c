@@ -97,6 +97,7 @@ static bool allocate(struct mr_core *core) {
   core->floor = calloc(nodes, sizeof *core->floor);
   core->told = calloc(nodes, sizeof *core->told);
   core->later = calloc(nodes, sizeof *core->later);
+  core->granted = calloc(nodes, sizeof *core->granted);
   core->lowest = calloc(nodes, sizeof *core->lowest);
   core->held = calloc(nodes * nodes, sizeof *core->held);
   core->ways = calloc(nodes, sizeof *core->ways);
@@ -106,7 +107,7 @@ static bool allocate(struct mr_core *core) {
   core->locks = calloc(config->objects, sizeof *core->locks);
   return core->incarnations != NULL && core->pages != NULL && core->time != NULL &&
          core->floor != NULL && core->told != NULL && core->lowest != NULL && core->later != NULL &&
-         core->held != NULL && allocate_round(&core->round, nodes) &&
+         core->granted != NULL && core->held != NULL && allocate_round(&core->round, nodes) &&
          allocate_round(&core->heard, nodes) && core->ways != NULL && core->dirty != NULL &&
          core->notices != NULL && core->incoming != NULL && core->locks != NULL &&
          mr_manager_create(&core->manager, config->nodes,
@@ -173,6 +174,7 @@ void mr_core_destroy(struct mr_core *core) {
   free(core->heard.least);
   free(core->round.in);
   free(core->round.least);
+  free(core->granted);
   free(core->later);
   free(core->lowest);
   free(core->told);

@@ -3,12 +3,13 @@
  *
  * Home-based lazy release consistency.  Each page has a *home* node, whose
  * copy receives everybody's changes.  A node that writes makes a twin first;
- * where it releases, its *interval* ends. The diffs of what it wrote go home, and only when every
- * home has acknowledged them does the release go on. So a node that hears of an interval finds its
- * changes at the homes, and a fetch never waits there. A second acknowledgement (a backup's) is one
- * more to count. Where a node acquires, it learns the write notices of the intervals that happened
- * before. The pages they name become invalid, unless its copy is as new.  Programs whose
- * conflicting accesses are all ordered by the operations below see sequential consistency.
+ * where it releases, its *interval* ends (or where a checkpoint is taken and it waits: save.h). The
+ * diffs of what it wrote go home, and only when every home has acknowledged them does the release
+ * go on. So a node that hears of an interval finds its changes at the homes, and a fetch never
+ * waits there. A second acknowledgement (a backup's) is one more to count. Where a node acquires,
+ * it learns the write notices of the intervals that happened before. The pages they name become
+ * invalid, unless its copy is as new.  Programs whose conflicting accesses are all ordered by the
+ * operations below see sequential consistency.
  *
  * A home is *alone* with a page from a release on, until it gives the page away or tells in a diff
  * what changed. Nobody then has a copy of that version. All who have an older one will hear that it
@@ -201,9 +202,6 @@ struct mr_core_config {
   uint32_t grant_bytes;          /* 0: MR_GRANT_BYTES; 1: none, as no diff is so short */
   uint32_t log_most;             /* intervals; 0: MR_LOG_MOST */
   uint32_t log_bytes;            /* the same in memory; 0: MR_LOG_BYTES */
-  /* Each operation that may wait sends what was written home first: so a node that waits has
-   * nothing of its own, and can be saved (save.h). */
-  bool waits_clean;
   /* `protect` compares memory and twin where writing ends: a home that is alone with its page has a
    * twin as well, in which only this node's changes are missing. */
   bool compares;
@@ -236,6 +234,7 @@ struct mr_core_counters {
   uint64_t moved, passed_on; /* homes that left here; messages for pages whose home has left */
   uint64_t carried, spared;  /* diffs that left with notices here; that made a copy new here */
   uint64_t given, retaken;   /* locks: straight to the next; without a message */
+  uint64_t cleaned, kept;    /* it sent changes home while it waited; answers that came meanwhile */
   uint64_t intervals, notices, requests, news, dropped;
   uint64_t messages, bytes; /* sent */
   struct {

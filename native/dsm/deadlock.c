@@ -5,7 +5,8 @@
  * waits, and how many messages it has sent and received. Suppose all waited in both, and nobody
  * received anything between its two answers. Then each has waited all the time between, at the end
  * of the first wave too. If as many were received as were sent, none was under way then. Looks
- * themselves are not counted: they move nobody.
+ * themselves are not counted: they move nobody.  What a waiting node sends home (mr_core_clean), no
+ * message bids it: it may be under way when the second wave ends, and moves nobody either.
  *
  * A node that waits beside the core (latch.h) goes on where another node's thread gives what it
  * waits for.  It waits for the look only while somebody has that, and such a wait that is over

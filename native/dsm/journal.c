@@ -164,7 +164,8 @@ bool mr_journal_add(struct mr_journal *journal, enum mr_event_kind kind, uint16_
   ask_for_memory(journal, end, size);
   uint8_t *at = place(journal, end);
   memcpy(at, &entry, sizeof entry);
-  memcpy(at + sizeof entry, bytes, length);
+  if (length > 0)
+    memcpy(at + sizeof entry, bytes, length);
   /* Release: who finds the end there finds the event. */
   atomic_store_explicit(&journal->head->end, end + size, memory_order_release);
   return true;

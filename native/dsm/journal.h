@@ -24,6 +24,7 @@
 enum mr_event_kind {
   MR_EVENT_TOLD = 1, /* a message; `node` sent it */
   MR_EVENT_ASKED,    /* a request of the program's */
+  MR_EVENT_CLEANED,  /* while it waits, what it wrote goes home */
   MR_EVENT_CUT       /* a checkpoint may be here */
 };
 

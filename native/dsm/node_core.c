@@ -131,7 +131,6 @@ void mr_self_race(void *context, uint32_t page, uint32_t first, uint32_t last, u
 
 void mr_self_create_core(struct mr_core_config *config, const uint32_t *incarnations) {
   config->epoch = mr_self_epoch();
-  config->waits_clean = mr_self.checkpoints != NULL;
   config->replays = mr_self.replay != NULL;
   /* What a node measured would be another where it repeats. */
   if (config->replays)

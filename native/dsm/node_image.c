@@ -10,13 +10,21 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A core that was loaded may wait before the program's memory is back: no image has it then. */
+static void clean(void) {
+  if (mr_self.replay != NULL)
+    mr_replay_cleans(mr_self.replay);
+  mr_core_clean(mr_self.core);
+}
+
+/* A core that was loaded may wait before the program's memory is back: no image has it then.  One
+ * that waits sends home what it has of its own, for a later wave. */
 static bool rests(uint32_t number, uint64_t *sent, uint64_t *received) {
   pthread_mutex_lock(&mr_self.lock);
-  bool still = mr_self.parked == number ||
-               (mr_core_waits(mr_self.core) && !mr_self.done && !mr_self.restoring);
   bool repeats = mr_self.replay != NULL && mr_replay_repeats(mr_self.replay);
-  bool all = still && !repeats && mr_core_rests(mr_self.core);
+  bool waits = mr_core_waits(mr_self.core) && !mr_self.done && !mr_self.restoring && !repeats;
+  if (waits)
+    clean();
+  bool all = (waits || (mr_self.parked == number && !repeats)) && mr_core_rests(mr_self.core);
   mr_core_traffic(mr_self.core, sent, received);
   pthread_mutex_unlock(&mr_self.lock);
   return all;

@@ -176,16 +176,22 @@ static void is_live(struct mr_replay *r) {
   mr_checkpoints_started(mr_self.checkpoints);
 }
 
+static void happens(struct mr_replay *r, const struct mr_event *event) {
+  skip(r);
+  if (event->kind == MR_EVENT_CUT)
+    renew(r);
+  else if (event->kind == MR_EVENT_CLEANED)
+    mr_core_clean(mr_self.core);
+  else
+    core_hears(event->node, event->bytes, event->length);
+}
+
 /* What happened until the program's next request; false: there is none, and that was all. */
 static bool come_to_request(struct mr_replay *r, struct mr_event *event) {
   while (next_event(r, event)) {
     if (event->kind == MR_EVENT_ASKED)
       return true;
-    skip(r);
-    if (event->kind == MR_EVENT_CUT)
-      renew(r);
-    else
-      core_hears(event->node, event->bytes, event->length);
+    happens(r, event);
   }
   is_live(r);
   return false;
@@ -198,6 +204,11 @@ static void end_if_rest(struct mr_replay *r) {
     come_to_request(r, &event);
 }
 
+void mr_replay_cleans(struct mr_replay *replay) {
+  note_cut(replay);
+  add(replay, MR_EVENT_CLEANED, mr_self.me, NULL, 0);
+}
+
 void mr_replay_goes_on(struct mr_replay *replay, const bool *done) {
   struct mr_event event;
   while (replay->repeats && !*done) {
@@ -207,11 +218,7 @@ void mr_replay_goes_on(struct mr_replay *replay, const bool *done) {
     }
     if (event.kind == MR_EVENT_ASKED)
       cannot("the program", "it waits where it did not");
-    skip(replay);
-    if (event.kind == MR_EVENT_CUT)
-      renew(replay);
-    else
-      core_hears(event.node, event.bytes, event.length);
+    happens(replay, &event);
   }
   end_if_rest(replay);
 }

@@ -57,6 +57,8 @@ void mr_replay_asks(struct mr_replay *replay, const struct mr_asked *asked);
 /* The program comes to the runtime, with a request or to be stopped: whether it was stopped here
  * for a checkpoint, and so stops again; takes the lock. */
 bool mr_replay_stops(struct mr_replay *replay, bool asks);
+/* The core is asked to clean now (save.h). */
+void mr_replay_cleans(struct mr_replay *replay);
 /* Until *done, or nothing is left to be done again. */
 void mr_replay_goes_on(struct mr_replay *replay, const bool *done);
 

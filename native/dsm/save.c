@@ -44,6 +44,16 @@ bool mr_core_rests(const struct mr_core *core) {
          (core->pending.phase == IDLE || core->pending.phase == ASKING);
 }
 
+int mr_core_clean(struct mr_core *core) {
+  if (core->stopped || core->pending.phase != ASKING || core->dirty_count == 0)
+    return mr_unless_stopped(core);
+  core->pending.phase = CLEANING;
+  core->counters.cleaned++;
+  if (!mr_flush(core))
+    mr_flushed(core);
+  return mr_unless_stopped(core);
+}
+
 void mr_core_traffic(const struct mr_core *core, uint64_t *sent, uint64_t *received) {
   *sent = core->sent;
   *received = core->received;

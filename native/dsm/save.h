@@ -3,9 +3,10 @@
  * All nodes of a job are saved at a *cut*. Each node's computing thread makes no request then, or
  * waits for a grant (mr_core_rests). No message is on its way. Whether one is, the counts of
  * mr_core_traffic say: if all nodes rest, and none has received a message since, and as many were
- * received as sent.  With `waits_clean` (core.h) a node that rests has nothing of its own. So what
- * the homes have is all there is.  Saved are: the pages of which this node is the home and that
- * were ever written; the objects that it manages; its locks; what its thread waits for.
+ * received as sent.  A node that rests has nothing of its own: one that waits is asked to send it
+ * home (mr_core_clean). So what the homes have is all there is.  Saved are: the pages of which this
+ * node is the home and that were ever written; the objects that it manages; its locks; what its
+ * thread waits for.
  *
  * Pages are given one by one, each with a *stamp*.  Of one page that a core gives twice, equal
  * stamps that are not 0 say equal bytes: so a page that nobody changed need not be looked at.
@@ -23,8 +24,11 @@
 
 /* The computing thread makes no request or waits for a grant, and has nothing of its own. */
 bool mr_core_rests(const struct mr_core *core);
-/* It waits for a grant. */
+/* It waits for a grant, and sends nothing home meanwhile. */
 bool mr_core_waits(const struct mr_core *core);
+/* If it waits for a grant, what it wrote goes home now.  A grant that comes before that is done
+ * takes effect when it is: `done` is not called before, nor by this call.  0; -ECANCELED. */
+int mr_core_clean(struct mr_core *core);
 /* Messages, but those that look (deadlock.c). */
 void mr_core_traffic(const struct mr_core *core, uint64_t *sent, uint64_t *received);
 

@@ -55,7 +55,8 @@ enum phase {
   IDLE,
   FETCHING, /* a page is on its way here */
   FLUSHING, /* diffs are on their way home */
-  ASKING    /* the manager has the request */
+  ASKING,   /* the manager has the request */
+  CLEANING  /* the same, and diffs are on their way home (mr_core_clean) */
 };
 
 /* A wait for a condition is several operations, one after the other. */
@@ -72,9 +73,11 @@ struct pending {
   bool write, all;          /* FETCHING: to be written: that page, or all to the end */
   uint64_t since;           /* FETCHING, ASKING for a lock that is told of: when that was */
   uint16_t asked;           /* FETCHING: the home that was asked last */
-  uint32_t awaited;         /* FETCHING: pages; FLUSHING: acknowledgements */
+  uint32_t awaited;         /* FETCHING: pages; FLUSHING, CLEANING: acknowledgements */
   uint32_t condition, lock; /* all stages but SINGLE */
   bool woken;
+  bool granted; /* CLEANING: with that result, and the core's `granted` */
+  int64_t result;
 };
 
 /* One look at what all have acquired; see core.h. */
@@ -162,10 +165,11 @@ struct mr_core {
     uint8_t access;
   } settling; /* what protect has yet to say */
 
-  uint64_t *time;  /* what this node has acquired */
-  uint64_t *floor; /* what every node is known to have acquired */
-  uint64_t *held;  /* nodes × nodes: what each one's log holds at least, the floor aside */
-  uint64_t *later; /* what to acquire when the fetch is done, or another request */
+  uint64_t *time;    /* what this node has acquired */
+  uint64_t *floor;   /* what every node is known to have acquired */
+  uint64_t *held;    /* nodes × nodes: what each one's log holds at least, the floor aside */
+  uint64_t *later;   /* what to acquire when the fetch is done, or another request */
+  uint64_t *granted; /* what to acquire when all is home */
   bool has_later;
   uint64_t since_news, bytes_since_news; /* own intervals */
   struct round round;

@@ -10,12 +10,6 @@ static bool acquires(enum mr_op op) {
          op == MR_FETCH_ADD || op == MR_COMPARE_SWAP || op == MR_TRY;
 }
 
-/* Whether it may take until another node does something. */
-static bool waits(enum mr_op op) {
-  return op == MR_LOCK || op == MR_TRY || op == MR_WAIT || op == MR_FLAG_AWAIT ||
-         op == MR_CONDITION;
-}
-
 /* Whether the manager answers the request itself. */
 static bool answered(enum mr_op op) { return acquires(op) || op == MR_CONDITION; }
 
@@ -32,6 +26,7 @@ void mr_finish(struct mr_core *core, int64_t result) {
 
 static void ask(struct mr_core *core);
 static void next_stage(struct mr_core *core, int64_t result);
+static void wait_on(struct mr_core *core);
 
 static bool takes(enum mr_op op) { return op == MR_LOCK || op == MR_TRY; }
 
@@ -65,7 +60,7 @@ static void sync_begin(struct mr_core *core, enum mr_op op, uint32_t id, int64_t
   core->pending.argument = argument;
   if (lock_here(core, op, id))
     return;
-  if (!releases(op) && !(core->config.waits_clean && waits(op))) {
+  if (!releases(op)) {
     ask(core);
     return;
   }
@@ -91,7 +86,10 @@ void mr_flushed(struct mr_core *core) {
   mr_close_round(core);
   if (core->notice_count > 0)
     mr_spread_news(core);
-  ask(core);
+  if (core->pending.phase == CLEANING)
+    wait_on(core);
+  else
+    ask(core);
 }
 
 static void manage(struct mr_core *core, const struct mr_request *request, const uint64_t *time);
@@ -229,11 +227,12 @@ static void next_stage(struct mr_core *core, int64_t result) {
 
 static int signalled(struct mr_core *core, uint32_t id) {
   struct pending *pending = &core->pending;
-  if (pending->phase == IDLE || pending->condition != id || pending->woken ||
-      (pending->stage != LEAVES && pending->stage != SLEEPS))
+  bool stands = pending->stage == LEAVES || pending->stage == SLEEPS ||
+                (pending->stage == STANDS && pending->granted);
+  if (pending->phase == IDLE || pending->condition != id || pending->woken || !stands)
     return mr_fail(core, -EPROTO, "a signal that nobody waits for, of condition", id);
   pending->woken = true;
-  if (pending->stage == SLEEPS)
+  if (pending->stage == SLEEPS && pending->phase != CLEANING)
     next_stage(core, 0);
   return 0;
 }
@@ -251,18 +250,42 @@ static int64_t take_lock(struct mr_core *core, uint16_t from, int64_t says) {
   return pending->op == MR_TRY;
 }
 
+static int take_effect(struct mr_core *core, int64_t result, const uint64_t *time) {
+  if (acquires(core->pending.op) && acquire(core, time) < 0)
+    return -ECANCELED;
+  next_stage(core, result);
+  return 0;
+}
+
+/* All is home that this node wrote before it waited.  What came meanwhile takes effect. */
+static void wait_on(struct mr_core *core) {
+  struct pending *pending = &core->pending;
+  pending->phase = ASKING;
+  if (pending->granted) {
+    pending->granted = false;
+    take_effect(core, pending->result, core->granted);
+  } else if (pending->stage == SLEEPS && pending->woken) {
+    next_stage(core, 0);
+  }
+}
+
+/* The lock is this node's at once: the next of its queue may be named, or it may be asked back. */
 static int accept_grant(struct mr_core *core, uint16_t from, enum mr_op op, uint32_t id,
                         int64_t result, const uint64_t *time) {
   struct pending *pending = &core->pending;
   if (op == MR_SIGNAL)
     return signalled(core, id);
-  if (pending->phase != ASKING || !answered(op) || pending->op != op || pending->id != id)
+  if ((pending->phase != ASKING && pending->phase != CLEANING) || pending->granted ||
+      !answered(op) || pending->op != op || pending->id != id)
     return mr_fail(core, -EPROTO, "a grant that was not asked for, of object", id);
-  if (acquires(op) && acquire(core, time) < 0)
-    return -ECANCELED;
   if (takes(op) && (result = take_lock(core, from, result)) < 0)
     return -ECANCELED;
-  next_stage(core, result);
+  if (pending->phase == ASKING)
+    return take_effect(core, result, time);
+  pending->granted = true;
+  pending->result = result;
+  memcpy(core->granted, time, core->config.nodes * sizeof *time);
+  core->counters.kept++;
   return 0;
 }
 

@@ -33,6 +33,7 @@ static void write_program(uint16_t node) {
   for (int turn = 0; turn < TURNS; turn++) {
     uint32_t one = world_random(&world, LOCKS), other = world_random(&world, LOCKS);
     emit(program, lock_of(one));
+    emit(program, set_of(0, 1 + turn));
     emit(program, write_of(0, 64 * one, 8));
     if (other != one) {
       emit(program, lock_of(other));
@@ -61,15 +62,17 @@ static bool one(uint64_t seed) {
                         .objects = 8,
                         .stale = true,
                         .looks = seed % 8 < 4,
-                        .latches = seed % 16 < 8};
+                        .latches = seed % 16 < 8,
+                        .cleans = seed % 3 == 0 ? 8 : 0};
   world_create(&world, &shape, seed);
   for (uint16_t i = 0; i < shape.nodes; i++)
     write_program(i);
-  while (!world.stuck && world_step(&world))
+  while (world_step(&world))
     ;
   bool stuck = all_wait();
   CHECK(stuck || !world.stuck);
-  /* One look finds it, and finds nothing else. */
+  /* One look finds it where nothing else happens, and finds nothing else. */
+  world.shape.cleans = 0;
   CHECK_EQUAL(mr_core_look(world.nodes[0].core), 0);
   while (!world.stuck && world_step(&world))
     ;

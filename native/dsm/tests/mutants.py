@@ -20,7 +20,7 @@ from own_group import outcome  # noqa: E402
 
 SOURCES = ["acquire.c", "core.c", "deadlock.c", "effects.c", "fetch.c", "habits.c", "history.c", "pages.c", "progress.c", "races.c", "save.c", "shown.c", "sync.c", "wanted.c", "manager.c", "intervals.c", "latch.c", "locks.c", "message.c", "diff.c"]
 # The quickest first; the first finding ends a mutant.
-TESTS = {"manager_steps": "1", "core_litmus": "300", "core_edges": "50", "core_deadlock": "1", "core_habits": "1", "core_homes": "1", "core_ways": "1", "core_random": "30000", "history_steps": "1", "races_steps": "1", "diff_pages": "300"}
+TESTS = {"manager_steps": "1", "core_litmus": "300", "core_clean": "1", "core_edges": "50", "core_deadlock": "1", "core_habits": "1", "core_homes": "1", "core_ways": "1", "core_random": "30000", "history_steps": "1", "races_steps": "1", "diff_pages": "300"}
 # Where a source has a test of its own, that is the quickest to find.
 OWN = {"habits.c": "core_habits", "deadlock.c": "core_deadlock", "history.c": "history_steps", "races.c": "races_steps", "save.c": "core_random", "diff.c": "diff_pages"}
 FLAGS = ["-std=gnu11", "-O1", "-w", "-fPIC", f"-I{HERE.parent.parent}/include", f"-I{HERE.parent.parent}/tests"]
@@ -70,7 +70,16 @@ MUTANTS = [
     ("a saved node waits for nothing", "save.c", "  if (head->waits == 0)\n    return;\n  core", "  if (true)\n    return;\n  core"),
     ("homes are where they were at first when saved ones go on", "save.c", "  if (node != first_home(core, page))\n    mr_note_home(core, page, node);\n", ""),
     ("saved waiters have no argument", "manager.c", ".next = NOBODY, .argument = waiter.argument}", ".next = NOBODY}"),
-    ("a node that waits and is saved has changes of its own", "sync.c", "core->config.waits_clean && waits(op)", "waits(op) && false"),
+    ("a node rests that has changes of its own", "save.c", "!core->stopped && core->dirty_count == 0 &&", "!core->stopped &&"),
+    ("a node that waits keeps what it wrote", "save.c", "core->pending.phase != ASKING || core->dirty_count == 0)", "true)"),
+    ("a node that has sent home what it wrote asks again", "sync.c", "core->pending.phase == CLEANING)\n    wait_on", "false)\n    wait_on"),
+    ("a grant does not wait until all is home", "sync.c", "  if (pending->phase == ASKING)\n    return take_effect", "  if (true)\n    return take_effect"),
+    ("a signal does not wait until all is home", "sync.c", "pending->stage == SLEEPS && pending->phase != CLEANING", "pending->stage == SLEEPS"),
+    ("a grant that waited is lost", "sync.c", "  if (pending->granted) {\n    pending->granted = false;", "  if (false) {\n    pending->granted = false;"),
+    ("a signal that waited is lost", "sync.c", "  } else if (pending->stage == SLEEPS && pending->woken) {\n    next_stage", "  } else if (false) {\n    next_stage"),
+    ("nobody is signalled while its place in the queue waits", "sync.c", "(pending->stage == STANDS && pending->granted)", "false"),
+    ("a grant that waits comes again", "sync.c", " || pending->granted ||\n", " ||\n"),
+    ("a grant that waited brings nothing", "sync.c", "  memcpy(core->granted, time, core->config.nodes * sizeof *time);\n", ""),
     ("one look is enough to call a job stuck", "deadlock.c", "  if (!look->again) {", "  if (false) {"),
     ("messages under way do not keep a job from being stuck", "deadlock.c", "return all && under_way == 0;", "return all;"),
     ("who computes does not keep a job from being stuck", "deadlock.c", "return all && under_way == 0;", "return under_way == 0;"),

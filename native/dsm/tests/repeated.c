@@ -39,6 +39,11 @@ void repeated_told(struct node *node, uint16_t from, const void *bytes, size_t l
     add_message(&node->told, from, bytes, length);
 }
 
+void repeated_cleans(struct node *node) {
+  if (node->world->shape.replays)
+    *add(&node->told) = (struct happened){.bytes = NULL};
+}
+
 static const struct happened *next_told(const struct node *node) {
   return node->told.next < node->told.count ? &node->told.each[node->told.next] : NULL;
 }
@@ -110,7 +115,10 @@ static void begin_again(struct world *world, struct saved_node *from, uint16_t n
 /* Before its next request comes what it was told before that. */
 static void do_again(struct node *node) {
   for (const struct happened *next; (next = next_told(node)) != NULL;)
-    if (next->request == 0) {
+    if (next->request == 0 && next->bytes == NULL) {
+      node->told.next++;
+      CHECK_EQUAL(mr_core_clean(node->core), 0);
+    } else if (next->request == 0) {
       node->told.next++;
       CHECK_EQUAL(mr_core_message(node->core, next->node, next->bytes, next->length), 0);
     } else {

@@ -1,10 +1,11 @@
 /* survive: a program of maru/dsm.h that has state of every sort, for jobs that lose nodes; as
  * survive.c.in, whose arguments it takes.
  *
- *     survive NODES STEPS [MILLISECONDS [early|bus|segv|environment|unwatched|mapping]]
+ *     survive NODES STEPS [MILLISECONDS [early|bus|segv|environment|unwatched|mapping|waits]]
  *
  * What it prints follows from NODES and STEPS alone.  `early`, `bus`, `segv`: what is made before
- * maru_dsm_init cannot be saved either.
+ * maru_dsm_init cannot be saved either.  `waits`: does nothing of that.  Node 1 waits with changes
+ * of its own until checkpoints were taken, in the folder SURVIVE_FOLDER. Then node 0 is lost, once.
  */
 #define _GNU_SOURCE
 #include <maru/dsm.h>
@@ -15,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -117,6 +119,55 @@ static void go_down(int depth) {
     exit(3);
 }
 
+/* Which one the folder has; 0: none. */
+static ino_t checkpoint_in(const char *folder) {
+  char path[4096];
+  struct stat stat_of;
+  snprintf(path, sizeof path, "%s/checkpoint", folder);
+  return stat(path, &stat_of) == 0 ? stat_of.st_ino : 0;
+}
+
+static void be_lost_once(const char *folder) {
+  char path[4096];
+  snprintf(path, sizeof path, "%s/lost", folder);
+  int fd = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+  if (fd < 0)
+    return;
+  close(fd);
+  kill(getpid(), SIGKILL);
+}
+
+/* The first may have begun before node 1 waited. */
+static void see_checkpoints(const char *folder) {
+  work_for(300);
+  for (int taken = 0; taken < 3; taken++)
+    for (ino_t before = checkpoint_in(folder), waited = 0; checkpoint_in(folder) == before;) {
+      work_for(10);
+      if (++waited == 3000)
+        exit(6);
+    }
+  be_lost_once(folder);
+}
+
+static void wait_with_changes(void) {
+  const char *folder = getenv("SURVIVE_FOLDER");
+  unsigned long all = 0;
+  if (maru_dsm_node() == 0)
+    maru_dsm_lock(GATE);
+  maru_dsm_barrier(MEET);
+  for (int i = 0; maru_dsm_node() == 1 && i < CELLS; i++)
+    cells[i] = mix((unsigned long)i + 1);
+  if (maru_dsm_node() != 0)
+    maru_dsm_lock(GATE);
+  else if (folder != NULL)
+    see_checkpoints(folder);
+  maru_dsm_unlock(GATE);
+  maru_dsm_barrier(MEET);
+  for (int i = 0; i < CELLS; i++)
+    all = mix(all + cells[i]);
+  printf("node %u: %lx\n", maru_dsm_node(), all);
+}
+
 static void share(void) {
   cells = maru_dsm_alloc(CELLS * sizeof *cells);
   list = maru_dsm_alloc(sizeof *list);
@@ -151,7 +202,10 @@ int main(int count, char **arguments) {
   share();
   if (maru_dsm_node() == 0)
     printf("begins\n");
-  go_down(0);
+  if (strcmp(what, "waits") == 0)
+    wait_with_changes();
+  else
+    go_down(0);
   unsigned long all = 0;
   for (uint32_t i = 0; late != NULL && i < maru_dsm_nodes(); i++)
     all = mix(all + late[i]);

@@ -98,13 +98,13 @@ static void on_failed(void *context, int error, const char *why) {
   }
 }
 
-/* Said when it is so, and of what is so. */
+/* Said when it is so, and of what is so.  What a node sends home while it waits moves nobody. */
 static void on_stuck(void *context, const struct mr_wait *waits) {
   struct world *world = ((struct node *)context)->world;
   for (uint16_t i = 0; i < world->shape.nodes; i++) {
     CHECK(world_waits(&world->nodes[i]) && waits[i].waits);
     for (uint16_t j = 0; j < world->shape.nodes; j++)
-      CHECK(world->channels[i][j].head == NULL);
+      CHECK(world->channels[i][j].head == NULL || world->shape.cleans != 0);
   }
   memcpy(world->waits, waits, world->shape.nodes * sizeof *waits);
   world->stuck = true;
@@ -191,7 +191,6 @@ void world_make_core(struct world *world, uint16_t number) {
                                   .grant_bytes = world->shape.grant_bytes,
                                   .log_bytes = world->shape.log_bytes,
                                   .log_most = world->shape.log_most,
-                                  .waits_clean = world->shape.survives,
                                   .replays = world->shape.replays,
                                   .races = node->races,
                                   .shown = node->shown,
@@ -471,6 +470,16 @@ static bool runnable(const struct node *node) {
          (!node->ended || node->world->parking);
 }
 
+/* Nobody who waits hears of it. */
+static void clean(struct node *node) {
+  if (node->gone)
+    return;
+  bool waited = node->waits;
+  repeated_cleans(node);
+  begun(node, mr_core_clean(node->core));
+  CHECK_EQUAL(node->waits, waited);
+}
+
 bool world_step(struct world *world) {
   uint16_t nodes = world->shape.nodes;
   uint32_t total = 0;
@@ -485,6 +494,8 @@ bool world_step(struct world *world) {
   if (world->shape.looks && !world->parking && !world->nodes[0].gone &&
       world_random(world, 16) == 0)
     CHECK_EQUAL(mr_core_look(world->nodes[0].core), 0);
+  if (world->shape.cleans != 0 && world_random(world, world->shape.cleans) == 0)
+    clean(&world->nodes[world_random(world, nodes)]);
   uint32_t ticket = world_random(world, total);
   for (uint16_t i = 0; i < nodes; i++) {
     uint32_t weight = runnable(&world->nodes[i]) ? world->weights[i] : 0;
@@ -584,6 +595,12 @@ void world_cut(struct world *world, struct cut *cut) {
   size_t size = (size_t)world->shape.pages * MR_PAGE;
   uint64_t all_sent = 0, all_received = 0;
   world->parking = true;
+  while (world_step(world))
+    ;
+  /* Whoever waits, and is not asked before. */
+  for (uint16_t i = 0; i < world->shape.nodes; i++)
+    if (!mr_core_rests(world->nodes[i].core))
+      clean(&world->nodes[i]);
   while (world_step(world))
     ;
   world->parking = false;

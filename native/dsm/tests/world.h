@@ -99,6 +99,8 @@ struct shape {
   bool stumble;    /* a failing core ends the run instead of the test */
   bool survives;   /* world_cut may be called; the last object is its own */
   bool replays;    /* and world_repeat, after that: what happens to each node is kept */
+  uint32_t
+      cleans; /* at one step in so many a node that waits is to send home what it wrote; 0: none */
 };
 
 struct message {
@@ -110,7 +112,8 @@ struct message {
 
 /* What happened to a node since the last cut, or what it did: message or request, one by one. */
 struct happened {
-  uint8_t request; /* 0: a message, of or to `node`, whose bytes these are; else its code, */
+  uint8_t request; /* 0: a message, of or to `node`, whose bytes these are; of none: it cleans; else
+                      its code, */
   uint16_t node;
   uint32_t id;
   uint64_t ran; /* in the instruction of that number */
@@ -229,6 +232,7 @@ void world_repeat(struct world *world, struct cut *cut, uint16_t node);
 /* ---- repeated.c, for world.c ---- */
 void repeated_told(struct node *node, uint16_t from, const void *bytes, size_t length);
 void repeated_request(struct node *node, enum code code, uint32_t id, int64_t one, int64_t two);
+void repeated_cleans(struct node *node);
 /* So many pages it said beforehand; 0: it did not. */
 uint32_t repeated_brings(const struct node *node);
 void repeated_sends(struct node *node, uint16_t to, const void *bytes, size_t length);
