@@ -1,6 +1,8 @@
+#define _GNU_SOURCE
 #include "state.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
 
 static int (*const handlers[MR_MESSAGE_TYPES])(struct mr_core *, const struct mr_header *,
                                                struct mr_reader *) = {
@@ -82,6 +84,25 @@ static int allocate_history(struct mr_core *core) {
                            fetch == MR_FETCH_STAMP || fetch == MR_FETCH_ADAPTIVE);
 }
 
+/* Of a large table little is used, and it is made anew with each history (mr_core_renew). So its
+ * memory comes when it is used, and need not be cleared. */
+#define LARGE ((size_t)1 << 20)
+
+static void *zeros(size_t count, size_t size) {
+  if (count * size < LARGE)
+    return calloc(count, size);
+  void *at = mmap(NULL, count * size, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return at != MAP_FAILED ? at : NULL;
+}
+
+static void free_zeros(void *at, size_t count, size_t size) {
+  if (at == NULL || count * size < LARGE)
+    free(at);
+  else
+    munmap(at, count * size);
+}
+
 static bool allocate_round(struct round *round, size_t nodes) {
   round->least = calloc(nodes, sizeof *round->least);
   round->in = calloc((nodes + 63) / 64, sizeof *round->in);
@@ -92,7 +113,7 @@ static bool allocate(struct mr_core *core) {
   const struct mr_core_config *config = &core->config;
   size_t nodes = config->nodes;
   core->incarnations = calloc(nodes, sizeof *core->incarnations);
-  core->pages = calloc(config->pages, sizeof *core->pages);
+  core->pages = zeros(config->pages, sizeof *core->pages);
   core->time = calloc(nodes, sizeof *core->time);
   core->floor = calloc(nodes, sizeof *core->floor);
   core->told = calloc(nodes, sizeof *core->told);
@@ -101,9 +122,9 @@ static bool allocate(struct mr_core *core) {
   core->lowest = calloc(nodes, sizeof *core->lowest);
   core->held = calloc(nodes * nodes, sizeof *core->held);
   core->ways = calloc(nodes, sizeof *core->ways);
-  core->dirty = calloc(config->pages, sizeof *core->dirty);
-  core->notices = calloc(config->pages, sizeof *core->notices);
-  core->incoming = calloc(config->pages, sizeof *core->incoming);
+  core->dirty = zeros(config->pages, sizeof *core->dirty);
+  core->notices = zeros(config->pages, sizeof *core->notices);
+  core->incoming = zeros(config->pages, sizeof *core->incoming);
   core->locks = calloc(config->objects, sizeof *core->locks);
   return core->incarnations != NULL && core->pages != NULL && core->time != NULL &&
          core->floor != NULL && core->told != NULL && core->lowest != NULL && core->later != NULL &&
@@ -166,9 +187,9 @@ void mr_core_destroy(struct mr_core *core) {
   free(core->out.bytes);
   free(core->carried.bytes);
   free(core->came.bytes);
-  free(core->incoming);
-  free(core->notices);
-  free(core->dirty);
+  free_zeros(core->incoming, core->config.pages, sizeof *core->incoming);
+  free_zeros(core->notices, core->config.pages, sizeof *core->notices);
+  free_zeros(core->dirty, core->config.pages, sizeof *core->dirty);
   free(core->held);
   free(core->heard.in);
   free(core->heard.least);
@@ -180,7 +201,7 @@ void mr_core_destroy(struct mr_core *core) {
   free(core->told);
   free(core->floor);
   free(core->time);
-  free(core->pages);
+  free_zeros(core->pages, core->config.pages, sizeof *core->pages);
   free(core->incarnations);
   free(core);
 }

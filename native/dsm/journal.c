@@ -103,7 +103,6 @@ static void set_torn(struct mr_journal *j, uint32_t torn) {
 void mr_journal_clear(struct mr_journal *journal) {
   struct head *head = journal->head;
   set_torn(journal, 1);
-  mr_journal_trim(journal, load(&head->end));
   /* Places begin anew, too: from 0 on all is there that ever happened. */
   atomic_store_explicit(&head->begin, 0, memory_order_release);
   atomic_store_explicit(&head->end, 0, memory_order_release);
@@ -134,7 +133,7 @@ static bool fits(const struct mr_journal *j, size_t size) {
 static bool make_room(struct mr_journal *j, enum mr_event_kind kind, size_t size) {
   bool torn = mr_journal_torn(j);
   if (torn && kind == MR_EVENT_CUT) {
-    mr_journal_trim(j, load(&j->head->end));
+    atomic_store_explicit(&j->head->begin, load(&j->head->end), memory_order_relaxed);
     torn = false;
   }
   torn |= !fits(j, size);
@@ -186,12 +185,26 @@ bool mr_journal_read(const struct mr_journal *journal, uint64_t *at, struct mr_e
   return true;
 }
 
-/* Whole pages of memory are given back, where that works.  Release: a process that is killed before
- * that has them for nothing, and does not take them for events. */
-void mr_journal_trim(struct mr_journal *journal, uint64_t at) {
-  uint64_t begin = load(&journal->head->begin), capacity = journal->head->capacity;
-  uint64_t first = (begin + MR_PAGE - 1) / MR_PAGE * MR_PAGE, last = at / MR_PAGE * MR_PAGE;
+/* So few bytes are moved to the ring's beginning, whose memory is there. */
+#define MOVED (64u * MR_PAGE)
+
+/* Events go on at the ring's beginning, and with them what is left. Where this process is killed
+ * meanwhile the journal is torn. */
+static void begin_round(struct mr_journal *j, uint64_t at, uint64_t end) {
+  uint64_t capacity = j->head->capacity, begin = (end + capacity - 1) / capacity * capacity;
+  uint64_t from = at % capacity, length = end - at;
+  if (length > MOVED || from < length || from + length > capacity)
+    return;
+  set_torn(j, 1);
+  memcpy(j->ring, j->ring + from, length);
+  atomic_store_explicit(&j->head->begin, begin, memory_order_release);
+  atomic_store_explicit(&j->head->end, begin + length, memory_order_release);
+  set_torn(j, 0);
+}
+
+uint64_t mr_journal_trim(struct mr_journal *journal, uint64_t at) {
   atomic_store_explicit(&journal->head->begin, at, memory_order_release);
-  if (last > first && last - first <= capacity)
-    madvise(place(journal, first), (size_t)(last - first), MADV_REMOVE);
+  if (!mr_journal_torn(journal))
+    begin_round(journal, at, load(&journal->head->end));
+  return load(&journal->head->begin);
 }

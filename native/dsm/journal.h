@@ -6,8 +6,9 @@
  * it again (replay.h). The journal lies in memory that the launcher holds, and outlives the node.
  *
  * It is a ring, mapped twice in a row, so that each event is in one piece.  What is before the last
- * whole checkpoint is given back.  Where there is no room for an event the journal is *torn*, until
- * the next cut: nobody can do again what is not in it.
+ * whole checkpoint is forgotten, and the ring begins anew there: it takes no more memory than
+ * happens between two checkpoints.  Where there is no room for an event the journal is *torn*,
+ * until the next cut: nobody can do again what is not in it.
  *
  * A node that is killed anywhere in this leaves whole events.  Thread-safety: none; one process at
  * a time.  Errors are negative errno.
@@ -58,7 +59,8 @@ uint64_t mr_journal_begin(const struct mr_journal *journal);
 uint64_t mr_journal_end(const struct mr_journal *journal);
 /* The event there, and the place of the next. False: it is the end. */
 bool mr_journal_read(const struct mr_journal *journal, uint64_t *at, struct mr_event *event);
-/* What is before that place is not needed any more. */
-void mr_journal_trim(struct mr_journal *journal, uint64_t at);
+/* What is before that place is not needed any more.  The events from there on may have other places
+ * then: where they begin. */
+uint64_t mr_journal_trim(struct mr_journal *journal, uint64_t at);
 
 #endif

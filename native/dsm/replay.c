@@ -144,7 +144,7 @@ void mr_replay_cut(struct mr_replay *replay) { note_cut(replay); }
 void mr_replay_committed(struct mr_replay *replay, uint32_t number) {
   pthread_mutex_lock(&mr_self.lock);
   if (replay->noted == number)
-    mr_journal_trim(replay->journal, replay->noted_at);
+    replay->noted_at = mr_journal_trim(replay->journal, replay->noted_at);
   pthread_mutex_unlock(&mr_self.lock);
 }
 

@@ -63,8 +63,10 @@ void mr_core_traffic(const struct mr_core *core, uint64_t *sent, uint64_t *recei
 
 /* Zeros count: globals, where they are shared, begin with something else (node_start.c). */
 static bool is_written(const struct mr_core *core, uint32_t page) {
-  return at_home(core, page) &&
-         (core->pages[page].version != 0 || access_of(core, page) == MR_READ_WRITE);
+  const struct page *p = &core->pages[page];
+  /* Most have never been used: at a glance. */
+  bool used = p->version != 0 || (p->known && access_of(core, page) == MR_READ_WRITE);
+  return used && at_home(core, page);
 }
 
 static uint64_t list_pages(const struct mr_core *core, struct mr_writer *out) {
@@ -90,10 +92,13 @@ static uint64_t list_locks(const struct mr_core *core, struct mr_writer *out) {
   return count;
 }
 
-static void list_versions(const struct mr_core *core, struct mr_writer *out) {
-  for (uint32_t page = 0; page < core->config.pages; page++)
-    if (is_written(core, page))
-      mr_put(out, &core->pages[page].version, sizeof core->pages[page].version);
+/* Of the pages whose numbers are in `out` from there on. */
+static void list_versions(const struct mr_core *core, size_t numbers, uint64_t count,
+                          struct mr_writer *out) {
+  for (uint32_t page; count > 0 && !out->failed; count--, numbers += sizeof page) {
+    memcpy(&page, out->bytes + numbers, sizeof page);
+    mr_put(out, &core->pages[page].version, sizeof core->pages[page].version);
+  }
 }
 
 static uint64_t list_homes(const struct mr_core *core, struct mr_writer *out) {
@@ -165,7 +170,7 @@ int mr_core_save(const struct mr_core *core, const struct mr_save *to) {
   head.locks_count = list_locks(core, &out);
   size_t numbers = out.length;
   head.pages_count = list_pages(core, &out);
-  list_versions(core, &out);
+  list_versions(core, numbers, head.pages_count, &out);
   head.homes_count = list_homes(core, &out);
   int rc = out.failed ? -ENOMEM : to->put(to->context, &head, sizeof head);
   if (rc >= 0 && out.length > 0)
@@ -345,13 +350,6 @@ static int load_homes(struct mr_core *core, struct mr_reader *in) {
   return 0;
 }
 
-/* What the other nodes have of a page is asked for, whatever this node had. */
-static void forget_copies(struct mr_core *core) {
-  for (uint32_t page = 0; page < core->config.pages; page++)
-    if (!at_home(core, page))
-      mr_mark_access(core, page, MR_NONE);
-}
-
 /* Versions go on, so that a stamp says what it said. */
 static int load_own_pages(struct mr_core *core, struct parts *parts, mr_saved_page *page_of,
                           void *context) {
@@ -383,7 +381,7 @@ int mr_core_load_own(struct mr_core *core, const struct mr_saved *saved, mr_save
     rc = mr_manager_load(core->manager, &parts.objects);
   if (rc == 0)
     rc = load_locks(core, &parts.locks);
-  forget_copies(core);
+  core->anew = true;
   load_wait(core, &parts.head);
   if (parts.head.met == 1)
     core->meeting = (struct meeting){.heard = true, .id = parts.head.met_id};

@@ -35,6 +35,7 @@ struct page {
   bool was_home : 1;    /* this node was its home, and knows a later one */
   uint8_t warm : 2;     /* others changed it so few own intervals ago */
   bool unsteady : 1;    /* home: another node than the first writes it */
+  bool known : 1;       /* its access was said since the core was created */
   bool alone : 1;       /* home: nobody else has a copy of this version, see mr_end_alone */
 };
 #define MR_WARM 3
@@ -192,15 +193,12 @@ struct mr_core {
   struct mr_diff diff, own;             /* scratch */
   _Alignas(64) uint8_t copied[MR_PAGE]; /* scratch: before it is known whether it counts */
   struct mr_core_counters counters;
+  bool anew; /* its history began anew (mr_core_load_own) */
   bool stopped;
   char why[120];
 };
 
 /* ---- small things ---------------------------------------------------------- */
-
-static inline enum mr_access access_of(const struct mr_core *core, uint32_t page) {
-  return (enum mr_access)(core->pages[page].beyond ^ MR_READ);
-}
 
 static inline uint16_t first_home(const struct mr_core *core, uint32_t page) {
   return (uint16_t)(page / core->config.home_run % core->config.nodes);
@@ -208,6 +206,14 @@ static inline uint16_t first_home(const struct mr_core *core, uint32_t page) {
 
 static inline bool at_home(const struct mr_core *core, uint32_t page) {
   return mr_core_home(core, page) == core->config.me;
+}
+
+/* Where a history began anew nobody knows of other nodes' pages, and no entry has to say so. */
+static inline enum mr_access access_of(const struct mr_core *core, uint32_t page) {
+  const struct page *p = &core->pages[page];
+  if (core->anew && !p->known && !at_home(core, page))
+    return MR_NONE;
+  return (enum mr_access)(p->beyond ^ MR_READ);
 }
 
 static inline uint8_t *memory_of(const struct mr_core *core, uint32_t page) {
@@ -243,6 +249,7 @@ int mr_unless_stopped(const struct mr_core *core);
 /* The core alone hears of it. */
 static inline void mr_mark_access(struct mr_core *core, uint32_t page, enum mr_access access) {
   core->pages[page].beyond = (access ^ MR_READ) & 3u;
+  core->pages[page].known = true;
 }
 /* Takes effect with mr_settle or mr_finish: what is told of pages in a row is told at once. */
 void mr_set_access(struct mr_core *core, uint32_t page, enum mr_access access);

@@ -334,7 +334,7 @@ MUTANTS = [
      "p->alone = !carried && !core->config.replays;", "p->alone = !core->config.replays;"),
     ("a home is alone with a page though its node may be repeated", "pages.c", " && !core->config.replays;", ";"),
     ("news change what a program that computes may access", "sync.c", "  return phase == FETCHING || (phase == IDLE && core->config.replays);", "  return phase == FETCHING;"),
-    ("copies outlive the history that they are of", "save.c", "  forget_copies(core);\n", ""),
+    ("copies outlive the history that they are of", "save.c", "  core->anew = true;\n", ""),
     ("versions begin anew with a history", "save.c", "    mr_take(&parts->versions, &core->pages[page].version, sizeof core->pages[page].version);", "    core->pages[page].version = 1;"),
     ("where a page has gone is forgotten with the history", "save.c", "  int rc = load_homes(core, &parts.homes);\n", "  int rc = 0;\n"),
     ("a node that goes on may access what it could", "save.c", "    core->config.sink->protect(core->config.context, 0, core->config.pages, MR_NONE);\n", ""),
