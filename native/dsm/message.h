@@ -47,6 +47,10 @@ enum mr_message_type {
 /* As reports call it. */
 const char *mr_message_name(enum mr_message_type type);
 
+/* A sum that goes on with that message, which went to that node: of all that a node sends, in their
+ * order. Without what it measured of the way, which is another each time. */
+uint64_t mr_message_sum(uint64_t sum, uint16_t to, const void *message, size_t length);
+
 /* Progress: what all have acquired; the number of the sender's round, the nodes in it (a bit per
  * node, in whole words); what those have acquired at least (core.h). */
 

@@ -223,10 +223,7 @@ bool mr_flush(struct mr_core *core) {
 
 /* ---- where homes are --------------------------------------------------------------- */
 
-uint16_t mr_core_home(const struct mr_core *core, uint32_t page) {
-  uint16_t moved = core->pages[page].home;
-  return moved != 0 ? (uint16_t)(moved - 1) : first_home(core, page);
-}
+uint16_t mr_core_home(const struct mr_core *core, uint32_t page) { return home_of(core, page); }
 
 bool mr_core_is_home(const struct mr_core *core, uint32_t page) {
   return mr_core_home(core, page) == core->config.me;

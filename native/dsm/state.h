@@ -204,8 +204,13 @@ static inline uint16_t first_home(const struct mr_core *core, uint32_t page) {
   return (uint16_t)(page / core->config.home_run % core->config.nodes);
 }
 
+static inline uint16_t home_of(const struct mr_core *core, uint32_t page) {
+  uint16_t moved = core->pages[page].home;
+  return moved != 0 ? (uint16_t)(moved - 1) : first_home(core, page);
+}
+
 static inline bool at_home(const struct mr_core *core, uint32_t page) {
-  return mr_core_home(core, page) == core->config.me;
+  return home_of(core, page) == core->config.me;
 }
 
 /* Where a history began anew nobody knows of other nodes' pages, and no entry has to say so. */
