@@ -371,3 +371,13 @@ void mr_checkpoints_started(struct mr_checkpoints *all) {
 void mr_checkpoints_wish(struct mr_checkpoints *all) {
   atomic_store_explicit(&all->line->wishes, 1, memory_order_relaxed);
 }
+
+/* Relaxed: figures that are looked at, of which this node alone writes its own. */
+void mr_checkpoints_journaled(struct mr_checkpoints *all, size_t given, size_t has) {
+  struct mr_checkpoint_line *line = all->line;
+  atomic_store_explicit(&line->journaled,
+                        atomic_load_explicit(&line->journaled, memory_order_relaxed) + given,
+                        memory_order_relaxed);
+  if (has > atomic_load_explicit(&line->journal_most, memory_order_relaxed))
+    atomic_store_explicit(&line->journal_most, has, memory_order_relaxed);
+}

@@ -31,7 +31,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#define MR_CHECKPOINT_VERSION 4u
+#define MR_CHECKPOINT_VERSION 5u
 #define MR_CHECKPOINT_NODES 256u
 #define MR_CHECKPOINT_WHY 160
 #define MR_CHECKPOINT_MAGIC "MARUIMG"
@@ -57,6 +57,8 @@ struct mr_checkpoint_line {
   _Atomic uint32_t again;
   struct sockaddr_storage address;
   _Atomic uint32_t wishes;
+  /* Bytes: all that the journal was given in this epoch; the most that it had at once. */
+  _Atomic uint64_t journaled, journal_most;
 };
 
 struct mr_checkpoint_page {
@@ -146,6 +148,8 @@ uint32_t mr_checkpoints_await_again(const struct mr_checkpoints *all, uint16_t n
 /* This node is as if it had never been lost. */
 void mr_checkpoints_started(struct mr_checkpoints *all);
 void mr_checkpoints_wish(struct mr_checkpoints *all);
+/* Its journal was given so many bytes, and has that many now; to be seen. */
+void mr_checkpoints_journaled(struct mr_checkpoints *all, size_t given, size_t has);
 
 /* For the launcher as well: changes the bell. */
 static inline void mr_checkpoint_ring(struct mr_checkpoint_page *page) {

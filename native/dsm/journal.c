@@ -113,9 +113,12 @@ bool mr_journal_torn(const struct mr_journal *journal) {
   return atomic_load_explicit(&journal->head->torn, memory_order_relaxed) != 0;
 }
 
-unsigned mr_journal_full(const struct mr_journal *journal) {
-  uint64_t used = load(&journal->head->end) - load(&journal->head->begin);
-  return (unsigned)(used * 100 / journal->head->capacity);
+size_t mr_journal_has(const struct mr_journal *journal) {
+  return (size_t)(load(&journal->head->end) - load(&journal->head->begin));
+}
+
+size_t mr_journal_capacity(const struct mr_journal *journal) {
+  return (size_t)journal->head->capacity;
 }
 
 uint64_t mr_journal_begin(const struct mr_journal *journal) { return load(&journal->head->begin); }

@@ -51,8 +51,9 @@ void mr_journal_clear(struct mr_journal *journal);
 bool mr_journal_add(struct mr_journal *journal, enum mr_event_kind kind, uint16_t node,
                     const void *bytes, size_t length);
 bool mr_journal_torn(const struct mr_journal *journal);
-/* How full it is: in parts of 100. */
-unsigned mr_journal_full(const struct mr_journal *journal);
+/* How many bytes it has, and how many it can have. */
+size_t mr_journal_has(const struct mr_journal *journal);
+size_t mr_journal_capacity(const struct mr_journal *journal);
 
 /* Places: of its first event; behind its last. */
 uint64_t mr_journal_begin(const struct mr_journal *journal);

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #define MR_KEPT_SECTION "kept"
-#define MR_KEPT_VERSION 3u
+#define MR_KEPT_VERSION 4u
 #define MR_KEPT_WHY 160
 
 struct mr_kept {
@@ -28,8 +28,11 @@ struct mr_kept {
   uint64_t stretch_node;
   uint64_t repeated;             /* so often a lost node alone did again what it did */
   uint64_t repeats;              /* 1: one does; 0 */
+  uint64_t journal_size;         /* bytes of each node's journal; 0: there are none */
+  uint64_t journaled;            /* bytes that all journals were given in this epoch */
+  uint64_t journal_most;         /* the most that one of them had at once */
   char unprotected[MR_KEPT_WHY]; /* why a loss costs more than `every_ms`; "": it does not */
 };
-_Static_assert(sizeof(struct mr_kept) == 14 * 8 + MR_KEPT_WHY, "no gaps");
+_Static_assert(sizeof(struct mr_kept) == 17 * 8 + MR_KEPT_WHY, "no gaps");
 
 #endif

@@ -13,8 +13,6 @@
 #include <string.h>
 
 #define JOIN_SECONDS 30
-/* From so many parts of 100 on a checkpoint is wished for. */
-#define FULL 50u
 #define LOOK_MOST 256u
 #define CLOCKS 12
 #define CLOCK_STEP_NS 10000
@@ -88,10 +86,13 @@ void mr_replay_close(struct mr_replay *replay) {
 
 static void add(struct mr_replay *r, enum mr_event_kind kind, uint16_t node, const void *bytes,
                 size_t length) {
+  size_t had = mr_journal_has(r->journal);
   bool added = mr_journal_add(r->journal, kind, node, bytes, length);
+  size_t has = mr_journal_has(r->journal);
+  mr_checkpoints_journaled(mr_self.checkpoints, has > had ? has - had : 0, has);
   if (!added && r->repeats)
     cannot("this node's journal", "it is too small for what came meanwhile (--journal)");
-  if (mr_journal_full(r->journal) >= FULL || !added)
+  if (has > mr_journal_capacity(r->journal) / 2 || !added)
     mr_checkpoints_wish(mr_self.checkpoints);
   if (!added && !r->said)
     fprintf(stderr,

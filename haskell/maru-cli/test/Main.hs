@@ -200,12 +200,12 @@ plans =
         decodeStands (lines' (replicate 255 idle)) @?= Nothing,
       testCase "how a job's checkpoints stand" $ do
         let kept words' why = Lazy.toStrict (runPut (mapM_ putWord64host words') <> Lazy.pack (why ++ replicate (160 - length why) 0))
-            words14 = [3, 2, 500, 7, 250, 4, 30, 8192, 4096, 6, 1500, 2, 4, 1]
-            found = Kept 3 2 0.5 7 0.25 0.004 0.03 8192 4096 6 1.5 2 4 True
-        decodeKept (kept words14 []) @?= Just (found "")
-        decodeKept (kept words14 [111, 110, 99, 101]) @?= Just (found "once")
-        decodeKept (kept (0 : tail words14) []) @?= Nothing
-        decodeKept (kept (take 3 words14) []) @?= Nothing,
+            words17 = [3, 2, 500, 7, 250, 4, 30, 8192, 4096, 6, 1500, 2, 4, 1, 65536, 300, 200]
+            found = Kept 3 2 0.5 7 0.25 0.004 0.03 8192 4096 6 1.5 2 4 True 65536 300 200
+        decodeKept (kept words17 []) @?= Just (found "")
+        decodeKept (kept words17 [111, 110, 99, 101]) @?= Just (found "once")
+        decodeKept (kept (0 : tail words17) []) @?= Nothing
+        decodeKept (kept (take 3 words17) []) @?= Nothing,
       testCase "what polling cost" $ do
         let poll words' = Section "poll" 1 (Lazy.toStrict (runPut (mapM_ putWord64host words')))
             boardOf sections = Board "" 1 sections []

@@ -182,5 +182,6 @@ void mr_keep_again(struct job *job) {
     store(&page->lines[i].done, 0);
     store(&page->lines[i].again, 0);
     store(&page->lines[i].wishes, 0);
+    atomic_store_explicit(&page->lines[i].journaled, 0, memory_order_relaxed);
   }
 }

@@ -45,6 +45,19 @@ static void put_stretch(const struct job *job, struct mr_kept *kept) {
   put(&kept->stretch_node, node);
 }
 
+static void put_journals(const struct job *job, struct mr_kept *kept) {
+  uint64_t given = 0, most = 0;
+  for (unsigned i = 0; i < job->nodes; i++) {
+    const struct mr_checkpoint_line *line = &job->keep->page->lines[i];
+    uint64_t had = atomic_load_explicit(&line->journal_most, memory_order_relaxed);
+    given += atomic_load_explicit(&line->journaled, memory_order_relaxed);
+    most = had > most ? had : most;
+  }
+  put(&kept->journal_size, job->keep->journal);
+  put(&kept->journaled, given);
+  put(&kept->journal_most, most);
+}
+
 void mr_kept_show(const struct job *job) {
   struct keep *keep = job->keep;
   if (!keep->sought)
@@ -69,6 +82,7 @@ void mr_kept_show(const struct job *job) {
   put(&kept->folder, keep->written);
   put(&kept->repeated, keep->repeated);
   put(&kept->repeats, keep->single >= 0);
+  put_journals(job, kept);
   put_stretch(job, kept);
   snprintf(kept->unprotected, sizeof kept->unprotected, "%s", why_unprotected(keep));
   put(&kept->nodes, job->nodes);

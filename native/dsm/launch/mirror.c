@@ -26,11 +26,11 @@ struct words {
 struct stand {
   uint32_t started, ends, wave, rests, done, wishes;
   int32_t failed, unused;
-  uint64_t sent, received, stretch_ns, bytes, changed;
+  uint64_t sent, received, stretch_ns, bytes, changed, journaled, journal_most;
   uint64_t read; /* node 0: so many bytes of what it was given since it was started */
   char why[MR_CHECKPOINT_WHY];
 };
-_Static_assert(sizeof(struct stand) == 8 * 4 + 6 * 8 + MR_CHECKPOINT_WHY, "it is compared");
+_Static_assert(sizeof(struct stand) == 8 * 4 + 8 * 8 + MR_CHECKPOINT_WHY, "it is compared");
 
 /* Part of a file. */
 struct piece {
@@ -193,6 +193,8 @@ static void hear_stand(struct job *job, unsigned node, const char *body) {
   line->changed = stand.changed;
   /* Relaxed: no other thread reads this page. */
   atomic_store_explicit(&line->stretch_ns, stand.stretch_ns, memory_order_relaxed);
+  atomic_store_explicit(&line->journaled, stand.journaled, memory_order_relaxed);
+  atomic_store_explicit(&line->journal_most, stand.journal_most, memory_order_relaxed);
   atomic_store_explicit(&line->rests, stand.rests, memory_order_relaxed);
   atomic_store_explicit(&line->sent, stand.sent, memory_order_relaxed);
   atomic_store_explicit(&line->received, stand.received, memory_order_relaxed);
@@ -265,6 +267,8 @@ static struct stand stand_of(const struct job *job, unsigned node) {
   now.sent = atomic_load_explicit(&line->sent, memory_order_relaxed);
   now.received = atomic_load_explicit(&line->received, memory_order_relaxed);
   now.stretch_ns = atomic_load_explicit(&line->stretch_ns, memory_order_relaxed);
+  now.journaled = atomic_load_explicit(&line->journaled, memory_order_relaxed);
+  now.journal_most = atomic_load_explicit(&line->journal_most, memory_order_relaxed);
   now.started = load(&line->started);
   now.ends = load(&line->ends);
   now.wishes = load(&line->wishes);

@@ -23,7 +23,7 @@ import Maru.View.Plain (plain)
 -- | The layouts that this command reads: each section's version, as its C header has it.
 layouts :: [(String, Int)]
 layouts =
-  [("dsm", 1), ("io", 2), ("kept", 3), ("lock", 1), ("lockwaits", 1), ("map", 1), ("mpi", 1), ("poll", 1), ("run", 1), ("wait", 2), ("without", 1)]
+  [("dsm", 1), ("io", 2), ("kept", 4), ("lock", 1), ("lockwaits", 1), ("map", 1), ("mpi", 1), ("poll", 1), ("run", 1), ("wait", 2), ("without", 1)]
 
 -- | What the section of that name comes to; 'Nothing': the board has none in the layout that this
 -- command reads, or its bytes are not understood.

@@ -78,6 +78,8 @@ data Kept = Kept
     -- | So often a lost node alone did again what it did; whether one does.
     keptRepeated :: !Integer,
     keptRepeats :: !Bool,
+    -- | Bytes: of each node's journal, 0: none; what all were given; the most that one had at once.
+    keptJournal, keptJournaled, keptJournalMost :: !Integer,
     -- | Why a loss costs more; empty: it does not.
     keptUnprotected :: !String
   }
@@ -89,7 +91,7 @@ decodeKept bytes = case decoded kept bytes of
   Just found | keptNodes found > 0 -> Just found
   _ -> Nothing
   where
-    kept = Kept <$> word <*> word <*> ms <*> word <*> ms <*> ms <*> ms <*> word <*> word <*> word <*> ms <*> word <*> word <*> ((/= 0) <$> word) <*> (untilZero <$> getByteString 160)
+    kept = Kept <$> word <*> word <*> ms <*> word <*> ms <*> ms <*> ms <*> word <*> word <*> word <*> ms <*> word <*> word <*> ((/= 0) <$> word) <*> word <*> word <*> word <*> (untilZero <$> getByteString 160)
     word = toInteger <$> getWord64host :: Get Integer
     ms = (/ 1000) . fromIntegral <$> getWord64host
 
@@ -106,7 +108,8 @@ launchesPage = plainPage (\board -> pure (Seen (sectionOf "kept" decodeKept boar
 drawKept :: Kept -> [Block]
 drawKept k =
   Line ("checkpoints: epoch " ++ show (keptEpoch k) ++ ", " ++ show (keptEpoch k - 1 + keptRepeated k) ++ " recoveries (" ++ show (keptRepeated k) ++ " of one node alone), longest stretch without one possible " ++ seconds (keptStretch k) ++ " (node " ++ show (keptStretchNode k) ++ ")") :
-  [Line "a lost node does again what it did" | keptRepeats k]
+  [Line ("journals: " ++ show (keptJournaled k) ++ " bytes since all began, at most " ++ show (keptJournalMost k) ++ " of " ++ show (keptJournal k) ++ " in one") | keptJournal k > 0]
+    ++ [Line "a lost node does again what it did" | keptRepeats k]
     ++ [Line ("UNPROTECTED: " ++ keptUnprotected k) | not (null (keptUnprotected k))]
     ++ [Tabular (Table ((L, "checkpoint") : [(R, h) | h <- ["age", "every", "bytes", "changed", "until all stood still", "all stood still", "in the folder"]]) [[show (keptNumber k), seconds (keptAge k), seconds (keptEvery k), show (keptBytes k), show (keptChanged k), seconds (keptGathered k), seconds (keptWritten k), if keptFolder k > 0 then show (keptFolder k) else ""]]) | keptNumber k > 0]
 
@@ -135,6 +138,7 @@ json now = object (("nodes" .= map one (seenStands now)) : ["checkpoints" .= kep
           "recoveries" .= (keptEpoch k - 1 + keptRepeated k),
           "repeated_alone" .= keptRepeated k,
           "repeating" .= keptRepeats k,
+          "journal" .= (if keptJournal k == 0 then Nothing else Just (object ["size" .= keptJournal k, "bytes" .= keptJournaled k, "most" .= keptJournalMost k])),
           "every" .= keptEvery k,
           "number" .= keptNumber k,
           "age" .= keptAge k,
