@@ -301,6 +301,9 @@ void mr_node_start(const struct mr_globals *globals, unsigned mib) {
   const struct mr_share share = {mr_self.pages, mr_area_descriptor(mr_self.area), mr_self.twins_fd,
                                  mr_self.commons_fd};
   join(&config, &share, incarnations);
+  /* Before anything is sent. */
+  if (link != NULL)
+    mr_transport_slow(mr_self.transport, link);
   mr_self_create_core(&config, incarnations);
   if (mr_node_restores())
     mr_self_load_core();
@@ -308,8 +311,6 @@ void mr_node_start(const struct mr_globals *globals, unsigned mib) {
     mr_replay_begin(mr_self.replay, &mr_self.job.job);
   if (mr_self.nodes > 1) {
     mind_children();
-    if (link != NULL)
-      mr_transport_slow(mr_self.transport, link);
     mr_self.stand = mr_stand_open(mr_self.me);
     mr_self.ready = mr_ready_open(mr_self.me);
     mr_ready_attach(mr_self.ready, MR_PROGRAM_LISTENS);

@@ -137,14 +137,15 @@ def alone_or_all(failed):
 def moment(maru, program, draw, sort, want):
     """Its name, and what went wrong or nothing."""
     count, every = draw.randint(2, 4), draw.choice(["0.02", "0.1", "0.3"])
-    way = draw.choice(["shm+tcp", "tcp"])
+    way = draw.choice(["shm+tcp", "tcp", "link"])  # that one: TCP, as late as on a described network
     name = f"{sort}, {RECOVER}, {count} nodes, a checkpoint every {every} s, {way}"
     if count not in want:
         want[count] = expected(maru, program, count)
     with tempfile.TemporaryDirectory() as scratch:
 
         def again(*options):
-            return command(maru, program, count, "--transport", way, "--ckpt-every", every, "--recover", RECOVER, *options) + [STEP_MS]
+            late = ["env", "MARU_DSM_LINK=3000,800"] if way == "link" else []
+            return late + command(maru, program, count, "--transport", "tcp" if way == "link" else way, "--ckpt-every", every, "--recover", RECOVER, *options) + [STEP_MS]
 
         kept = scratch + "/kept" if sort == "launcher" else None
         return name, outlive(lambda launcher: strike(draw, sort, program, launcher), again, kept, program, want[count])
