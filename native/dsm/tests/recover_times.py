@@ -2,10 +2,12 @@
 """How long it takes until a loss is seen, until all nodes go on, and until nobody is left.
 
 usage: recover_times.py MARU PROGRAM NODES ROUNDS OUT
+       RECOVER=lost recover_times.py …
 
 PROGRAM is tests/survive.c.in.  Each round starts a job with checkpoints and kills a node: "said" is
 when the launcher says which node was lost and that all begin anew, so that it is later than when the
-launcher saw it; "joined" is when all nodes have joined in the new epoch.  Then it kills the launcher,
+launcher saw it; "joined" is when all nodes have joined in the new epoch; with RECOVER=lost, when the lost one
+has done again what it did.  Then it kills the launcher,
 which has the only copies of the images, and a node with it: "gone" is when no process of the job is
 left.  All are seconds after the kill.  Writes them to OUT, as JSON, with the load; prints medians
 and the worst.
@@ -22,25 +24,26 @@ import sys
 import tempfile
 import time
 
-from survivors import EPOCH, Job
+from survivors import EPOCH, RECOVER, Job
 
 WORDS = ["said", "joined", "gone"]
 
 
 def round_of(maru, program, nodes, folder):
     with tempfile.TemporaryFile() as out:
-        job = Job([maru, "launch", "-n", str(nodes), "--ckpt-every", "0.1", "--", f"./{program} {nodes} 100000 5"], folder, out)
+        job = Job([maru, "launch", "-n", str(nodes), "--ckpt-every", "0.1", "--recover", RECOVER, "--", f"./{program} {nodes} 100000 5"], folder, out)
         job.until(job.map)
-        joined = lambda epoch: job.look(EPOCH) == epoch and all(job.started(i) == epoch for i in range(nodes))
-        job.until(lambda: joined(1))
+        joined = lambda: all(job.started(i) == job.look(EPOCH) for i in range(nodes))
+        job.until(joined)
         time.sleep(0.4)
+        before = job.recoveries(nodes)
         begun = time.monotonic()
         os.kill(job.nodes()[0], signal.SIGKILL)
         line = job.process.stderr.readline().decode()
         said = time.monotonic() - begun
         if "lost node" not in line:
             sys.exit(f"recover_times.py: it said {line!r}")
-        job.until(lambda: joined(2))
+        job.until(lambda: job.recoveries(nodes) != before and joined())
         took = time.monotonic() - begun
         time.sleep(0.2)
         begun = time.monotonic()
@@ -61,7 +64,7 @@ def main():
         folder = pathlib.Path(scratch).resolve()
         subprocess.run(["cp", source, folder / source.name], check=True)
         runs = [round_of(maru, source.name, nodes, folder) for _ in range(rounds)]
-    kept = {"experiment": "dsm/recovery", "date": str(datetime.date.today()), "nodes": nodes, "cpus": os.cpu_count(), "kernel": os.uname().release, "runs": runs}
+    kept = {"experiment": "dsm/recovery", "recover": RECOVER, "date": str(datetime.date.today()), "nodes": nodes, "cpus": os.cpu_count(), "kernel": os.uname().release, "runs": runs}
     pathlib.Path(out).write_text(json.dumps(kept, indent=1) + "\n", encoding="ascii")
     for word in WORDS:
         each = [run[word] for run in runs]
