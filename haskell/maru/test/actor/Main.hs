@@ -191,6 +191,8 @@ endings medium =
         ends (\_ -> throwIO (ErrorCall (error "text"))) >>= (@?= Threw "(its text throws, or has no end)"),
       testCase "by an exception whose text has no end" . calm $
         ends (\_ -> throwIO (ErrorCall (show (length [1 :: Integer ..])))) >>= (@?= Threw "(its text throws, or has no end)"),
+      testCase "by an exception whose text waits for the processor, as any does on a loaded machine" . calm $
+        ends (\_ -> throwIO (ErrorCall (waiting "late"))) >>= (@?= Threw "late"),
       testCase "by being stopped, once and again" . calm $ do
         actor <- spawn medium (void . asInt . receive)
         stop actor >> stop actor
@@ -209,6 +211,10 @@ endings medium =
     ]
   where
     ends act = spawn medium (act :: Mailbox () -> IO ()) >>= awaitEnding
+
+waiting :: String -> String
+waiting text = unsafePerformIO (threadDelay 600000 >> pure text)
+{-# NOINLINE waiting #-}
 
 asInt :: IO Int -> IO Int
 asInt = id

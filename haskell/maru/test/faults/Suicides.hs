@@ -53,6 +53,7 @@ tests b =
       throws b "an exception of asynchronous type" UserInterrupt (== UserInterrupt),
       throws b "an exception whose text throws" Mute (const True),
       throws b "an exception whose text never ends" Endless (const True),
+      throws b "an exception that waits for the processor" (Late (effect (threadDelay 600000 >> pure "late"))) (== Late "late"),
       testCase "an exception of a parametrised type keeps its type or its text" $ boxed b,
       testCase "an exception that holds a function arrives as text" $ functions b,
       testCase "an exception that holds an endless list arrives as text" $ endlessPayload b,
@@ -171,6 +172,11 @@ throws b what e right =
       case got of
         Right n -> (i /= 5, n) @?= (True, i)
         Left x -> (i, fmap right (fromException x)) @?= (5, Just True)
+
+-- | On a loaded machine any does.
+newtype Late = Late String deriving (Eq, Show)
+
+instance Exception Late
 
 newtype Box a = Box a deriving (Show)
 

@@ -32,6 +32,7 @@ import Maru.Actor.Wire
 import Maru.Backend.Process.Birth (bear)
 import Maru.Backend.Process.Wire (packText, unpackText)
 import Maru.Failure
+import Maru.Internal.Attempt (attempt)
 import Maru.Internal.Budget (enterWorker, shareMachine)
 import Maru.Native.Log (Record (..))
 import Maru.Native.Pen (newPen, penDown, penOnSocket, penUp)
@@ -41,7 +42,6 @@ import Maru.Native.Stream
 import Maru.Native.Totals (sayOnBoard)
 import System.IO (hFlush, stderr, stdout)
 import System.Posix.Types (ProcessID)
-import System.Timeout (timeout)
 
 -- | How an actor ended.
 data Ending
@@ -161,10 +161,9 @@ withOutputs act = held stdout $ \out -> held stderr $ \err -> act (out >> err)
 textOf :: SomeException -> IO String
 textOf e = do
   -- The caller is masked, and a text may have no end.
-  text <- try (timeout 200000 (unsafeUnmask (evaluate (packText (take longest (exceptionText e))))))
-  pure (maybe "(its text throws, or has no end)" unpackText (either none id text))
+  text <- attempt 200 (unsafeUnmask (evaluate (packText (take longest (exceptionText e)))))
+  pure (maybe "(its text throws, or has no end)" unpackText text)
   where
-    none SomeException {} = Nothing
     -- Characters: that many always have room.
     longest = 10000
 

@@ -23,7 +23,7 @@ module Maru.Backend.Process.Wire
   )
 where
 
-import Control.Exception (Exception (..), SomeAsyncException (..), SomeException (..), evaluate, try)
+import Control.Exception (Exception (..), SomeAsyncException (..), SomeException (..), evaluate)
 import Control.Monad (join)
 import qualified Data.Binary as Binary
 import Data.Bits (clearBit, setBit, testBit)
@@ -37,9 +37,9 @@ import Data.Word (Word16, Word32, Word64, Word8)
 import Foreign (castPtr)
 import GHC.IO.Exception (IOException (..))
 import Maru.Failure (RemoteException (..), WorkerLost, exceptionText)
+import Maru.Internal.Attempt (attempt)
 import Maru.Native.Region (Packed (..), pack, unpack)
 import Maru.Native.Rts (ShippedException (..), joinException, splitException)
-import System.Timeout (timeout)
 
 -- | The index of a record is that of its (first) item.
 data Kind
@@ -110,7 +110,7 @@ ownForm = 3
 -- plain data; else type name and text do.
 packException :: SomeException -> IO Strict.ByteString
 packException e = do
-  typed <- attempt 200000 (packTyped inner)
+  typed <- attempt 200 (packTyped inner)
   maybe (packExceptionText e) (pure . Strict.cons form) (join typed)
   where
     -- An asynchronous type comes wrapped together with its dictionary, which
@@ -122,17 +122,11 @@ packException e = do
 -- | For a process whose code lies elsewhere in memory: of an item that was lost what is known of it; of
 -- others type name and text. A text takes little memory, and an emulated machine its time.
 packExceptionText :: SomeException -> IO Strict.ByteString
-packExceptionText e = fromMaybe (described "(its text throws, or has no end)") <$> attempt 5000000 (evaluate packed)
+packExceptionText e = fromMaybe (described "(its text throws, or has no end)") <$> attempt 5000 (evaluate packed)
   where
     packed = maybe (described (take longestText (exceptionText e))) (coded ownForm) (fromException e :: Maybe WorkerLost)
     described text = coded textForm (typeName e, text)
     coded form = Strict.cons form . Lazy.toStrict . Binary.encode
-
--- An exception may hold what throws again, or has no end: it gets so many microseconds.
-attempt :: Int -> IO a -> IO (Maybe a)
-attempt us act = either noException id <$> try (timeout us act)
-  where
-    noException SomeException {} = Nothing
 
 -- Characters of an exception's text.
 longestText :: Int
