@@ -8,6 +8,7 @@ module Effects
     collecting,
     slowPid,
     pidLater,
+    stretch,
     started,
     runsOf,
     gate,
@@ -20,6 +21,7 @@ import Control.Concurrent
 import Control.Exception (evaluate)
 import Data.IORef
 import qualified Data.Map.Strict as Map
+import GHC.Clock (getMonotonicTimeNSec)
 import System.Mem (performMajorGC)
 import System.Posix.Process (getProcessID)
 import System.Posix.Signals (sigKILL)
@@ -62,6 +64,13 @@ dies i = effect (getProcessID >>= kill sigKILL >> threadDelay 1000000) `seq` i
 pidLater :: Int -> Int
 pidLater i = effect (threadDelay 10000 >> fmap fromIntegral getProcessID) + 0 * i
 {-# NOINLINE pidLater #-}
+
+-- | When it was begun, and 10 ms later ended.
+stretch :: Int -> (Int, Int)
+stretch i = i `seq` effect ((,) <$> now <*> (threadDelay 10000 >> now))
+  where
+    now = fromIntegral <$> getMonotonicTimeNSec
+{-# NOINLINE stretch #-}
 
 -- | The argument, or for 2 what somebody puts into the gate.
 waiting :: Int -> Int
