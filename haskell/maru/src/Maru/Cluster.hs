@@ -277,7 +277,7 @@ meetOthers cluster card ranks listener = do
       when (isNothing called) (threadDelay 10000)
       for_ called $ \fd -> forkIO $ do
         wire <- wireOn fd
-        greeted <- greetPeer (ranksSecret ranks) (judge came) wire
+        greeted <- greetPeer greetingSeconds (ranksSecret ranks) (judge came) wire
         case greeted of
           Just (theirs, Welcome alike) -> do
             addPeer cluster (cardRank theirs) (name (cardRank theirs)) (cardWorkers theirs) wire Nothing (trustWhere alike) (pure ())
@@ -301,7 +301,7 @@ beRank :: Ranks -> CInt -> IO a
 beRank ranks first = do
   card <- ownCard (ranksMe ranks)
   wire <- wireOn first
-  serveAs ("rank " <> show (ranksMe ranks)) (ranksSecret ranks) card wire ends
+  serveAs ("rank " <> show (ranksMe ranks)) (Just greetingSeconds) (ranksSecret ranks) card wire ends
   where
     ends over
       | over = leaveRanks
@@ -312,11 +312,11 @@ beRank ranks first = do
         when (ranksMe ranks <= 8) (sayLine "maru: rank 0 was lost; the program cannot go on")
         abortRanks 75
 
--- | Greets, serves, ends; told whether the program is over, or else the coordinator is gone. The
+-- | Greets, within so many seconds if it is to, serves, ends; told whether the program is over, or else the coordinator is gone. The
 -- coordinator says what it refuses.
-serveAs :: String -> Bytes.ByteString -> Card -> Wire -> (Bool -> IO ()) -> IO a
-serveAs name secret card wire leave = do
-  verdict <- greetCoordinator secret card wire
+serveAs :: String -> Maybe Int -> Bytes.ByteString -> Card -> Wire -> (Bool -> IO ()) -> IO a
+serveAs name within secret card wire leave = do
+  verdict <- greetCoordinator within secret card wire
   case verdict of
     Left why -> throwIO (Unavailable name ("the coordinator refused it: " <> why) "")
     Right (Welcome alike) -> do
@@ -394,7 +394,8 @@ agentIn wanted image variables boot k = Agent name start (Just boot) (Just vmPat
 data Agent = Agent
   { agentName :: !String,
     agentStart :: !(CInt -> IO Started),
-    -- | Seconds in which it says something at first; 'Nothing': it is waited for.
+    -- | Seconds in which it says something at first, and as many for its greeting. 'Nothing': only its
+    -- greeting has a limit.
     agentBoot :: !(Maybe Int),
     -- | The same later.
     agentPatience :: !(Maybe Int),
@@ -431,7 +432,7 @@ begin cluster card secret k agent = do
   wire <- wireOn ours
   sendFrame wire (Frame Greets 0 0 secret)
   for_ (agentBoot agent) $ \seconds -> timeout (seconds * 1000000) (threadWaitRead (fromIntegral ours))
-  greeted <- greetPeer secret (pure . judge) wire
+  greeted <- greetPeer (fromMaybe greetingSeconds (agentBoot agent)) secret (pure . judge) wire
   case greeted of
     Just (theirs', Welcome alike) -> do
       startedGreeted started
@@ -463,5 +464,6 @@ beAgent = do
   case told of
     Just (Frame Greets _ _ secret) | Bytes.length secret == 32 -> do
       card <- ownCard 0
-      serveAs "this agent" secret card wire (const (pure ()))
+      -- It lives no longer than its coordinator, which may be slow: so may be this VM.
+      serveAs "this agent" Nothing secret card wire (const (pure ()))
     _ -> throwIO (Unavailable "this agent" "it was started otherwise than by a coordinator" ("unset " <> agentVariable))

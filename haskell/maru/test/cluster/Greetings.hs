@@ -1,7 +1,7 @@
 -- | How a peer is let in: one that knows the secret and runs the same program, and no other.
 module Greetings (tests) where
 
-import Control.Concurrent (forkIO)
+import Control.Concurrent (forkIO, threadDelay)
 import Control.Concurrent.MVar
 import Control.Monad (void)
 import Data.Bifunctor (first)
@@ -27,11 +27,11 @@ meet theirs ours verdict = do
   (one, other) <- wires
   came <- newEmptyMVar
   _ <- forkIO $ do
-    greeted <- greetPeer ours (const (pure verdict)) other
+    greeted <- greetPeer greetingSeconds ours (const (pure verdict)) other
     -- As the callers do with a stranger.
     maybe (hangUp other) (const (pure ())) greeted
     putMVar came greeted
-  said <- within 10 (greetCoordinator theirs (Card 3 2 mempty mempty) one)
+  said <- within 10 (greetCoordinator Nothing theirs (Card 3 2 mempty mempty) one)
   heard <- within 10 (takeMVar came)
   hangUp one
   pure (said, first cardRank <$> heard)
@@ -57,16 +57,16 @@ tests =
           freshBytes 32 >>= sendFrame other . Frame Greets 0 0
           _ <- nextShort other
           freshBytes 41 >>= sendFrame other . Frame Greets 0 0
-        said <- within 10 (greetCoordinator secret (Card 1 1 mempty mempty) one)
+        said <- within 10 (greetCoordinator Nothing secret (Card 1 1 mempty mempty) one)
         said @?= Left "it does not know the job's secret",
       testCase "what was said in one connection opens no other" $ do
         secret <- freshBytes 32
         (one, other) <- wires
         (replayed, listening) <- wires
         told <- newEmptyMVar
-        _ <- forkIO (greetPeer secret (const (pure (Welcome True))) listening >>= putMVar told)
+        _ <- forkIO (greetPeer greetingSeconds secret (const (pure (Welcome True))) listening >>= putMVar told)
         -- A third one between them that has heard a card elsewhere.
-        _ <- forkIO (void (greetCoordinator secret (Card 1 1 mempty mempty) one))
+        _ <- forkIO (void (greetCoordinator Nothing secret (Card 1 1 mempty mempty) one))
         Just nonce <- nextShort other
         freshBytes 32 >>= sendFrame other . Frame Greets 0 0
         Just card <- nextShort other
@@ -79,8 +79,19 @@ tests =
         (one, other) <- wires
         _ <- forkIO (sendFrame one (Frame Greets 0 0 (Bytes.replicate 100000 7)))
         secret <- freshBytes 32
-        heard <- within 10 (greetPeer secret (const (pure (Welcome True))) other)
+        heard <- within 10 (greetPeer greetingSeconds secret (const (pure (Welcome True))) other)
         fmap snd heard @?= Nothing,
+      testCase "one that takes its time is let in where there is time, and not where there is none" $ do
+        secret <- freshBytes 32
+        let slow seconds = do
+              (one, other) <- wires
+              came <- newEmptyMVar
+              _ <- forkIO (greetPeer seconds secret (const (threadDelay 1500000 >> pure (Welcome True))) other >>= putMVar came)
+              said <- within 20 (greetCoordinator (Just seconds) secret (Card 1 1 mempty mempty) one)
+              heard <- within 20 (takeMVar came)
+              pure (said, snd <$> heard)
+        slow 1 >>= (@?= (Left "it does not answer in 1 s", Nothing))
+        slow 19 >>= (@?= (Right (Welcome True), Just (Welcome True))),
       testCase "a proof is HMAC-SHA-256" $
         -- RFC 4231, test case 6's kind by our own program would prove nothing: a known sum.
         hex (proof (Bytes.replicate 20 0x0b) (Char8.pack "Hi There"))

@@ -14,6 +14,7 @@ module Maru.Cluster.Greeting
     Verdict (..),
     greetCoordinator,
     greetPeer,
+    greetingSeconds,
   )
 where
 
@@ -60,9 +61,10 @@ instance Binary Verdict where
       of' (1, _) = OtherProgram
       of' _ = Superfluous
 
--- | The peer's side. 'Left': why not; then the wire is of no use.
-greetCoordinator :: Bytes.ByteString -> Card -> Wire -> IO (Either String Verdict)
-greetCoordinator secret card wire = inTime (Left "it does not answer in 30 s") $ do
+-- | The peer's side, within so many seconds, or while the wire lasts. 'Left': why not; then the wire is
+-- of no use.
+greetCoordinator :: Maybe Int -> Bytes.ByteString -> Card -> Wire -> IO (Either String Verdict)
+greetCoordinator patience secret card wire = maybe id (\s -> inTime s (Left ("it does not answer in " <> show s <> " s"))) patience $ do
   mine <- freshBytes nonceBytes
   say wire mine
   hear wire (Left gone) $ \theirs ->
@@ -75,10 +77,10 @@ greetCoordinator secret card wire = inTime (Left "it does not answer in 30 s") $
     gone = "it hung up: it knows another secret"
     stranger = "it does not know the job's secret"
 
--- | The coordinator's side: what it makes of a card that is proved. 'Nothing': a stranger, who is
--- told nothing.
-greetPeer :: Bytes.ByteString -> (Card -> IO Verdict) -> Wire -> IO (Maybe (Card, Verdict))
-greetPeer secret judge wire = inTime Nothing $
+-- | The coordinator's side, within so many seconds: what it makes of a card that is proved. 'Nothing': a
+-- stranger, who is told nothing.
+greetPeer :: Int -> Bytes.ByteString -> (Card -> IO Verdict) -> Wire -> IO (Maybe (Card, Verdict))
+greetPeer seconds secret judge wire = inTime seconds Nothing $
   hear wire Nothing $ \theirs -> do
     mine <- freshBytes nonceBytes
     if Bytes.length theirs /= nonceBytes
@@ -96,8 +98,12 @@ nonceBytes, proofBytes :: Int
 nonceBytes = 32
 proofBytes = 32
 
-inTime :: r -> IO r -> IO r
-inTime late = fmap (fromMaybe late) . timeout 30000000
+-- | For processes that answer as soon as they are asked.
+greetingSeconds :: Int
+greetingSeconds = 30
+
+inTime :: Int -> r -> IO r -> IO r
+inTime seconds late = fmap (fromMaybe late) . timeout (seconds * 1000000)
 
 say :: Wire -> Bytes.ByteString -> IO ()
 say wire = sendFrame wire . Frame Greets 0 0
