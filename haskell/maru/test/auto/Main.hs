@@ -183,6 +183,19 @@ places =
         (asked, ys) <- auto dear [1 .. 60]
         foldl' (+) 0 ys @?= sum (map dear [1 .. 60])
         readIORef asked >>= within 1 10,
+      testCase "what was begun beside one long item is ended where the others are trivial, and nothing is begun again" $ do
+        noted <- newIORef []
+        let f 0 = effect (0 <$ (within' "the rest is begun" (evaluate (turns' 2000) >> not . null <$> readIORef noted) >> evaluate (turns' 500000)))
+            f i = i
+            note what = modifyIORef' noted (<> [what])
+            parallel numbered rest = map f rest <$ note ("workers at " <> show (numbered 0))
+            begin busy numbered rest = do
+              note ("begun at " <> show (numbered 0))
+              let looked = busy >>= \b -> Just 100 <$ note (if b then "the caller's core is its own" else "the caller's core is free")
+              pure Begun {begunList = map f rest, begunStop = note "ended", begunItemNs = looked}
+        ys <- autoMap (Whole two) Ways {costOfFork = pure fork, onWorkers = parallel, onCapabilities = const parallel, ahead = Just begin} f [0 .. 400 :: Int]
+        ys @?= [0 .. 400]
+        readIORef noted >>= (@?= ["begun at 1", "the caller's core is its own", "ended"]),
       testCase "items that become dear go then" $ do
         (asked, ys) <- auto (\i -> if i < 2000 then i else dear i) [0 .. 2060]
         _ <- evaluate (foldl' (+) 0 ys)

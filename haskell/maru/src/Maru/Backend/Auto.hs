@@ -28,7 +28,6 @@ where
 import Control.Concurrent
 import Control.Exception
 import Control.Monad (unless, void)
-import Data.Foldable (for_)
 import Data.IORef
 import Data.Int (Int64)
 import Data.Maybe (fromMaybe, isJust)
@@ -163,7 +162,7 @@ autoMap machine ways f list = case machine of
         placeIndex place <= watchedItems = do
         gate <- newGate
         found <- newIORef (0, 0)
-        pure (attended watch (longNs means bareForkNs) (consider begin gate found place rest), forget watch >> pass gate >>= traverse (\b -> uncurry (Ahead b) <$> readIORef found))
+        pure (attended watch (longNs means bareForkNs) (consider begin gate found place rest), forget watch >> pass gate >>= traverse (\b -> uncurry (Ahead b (leaveGate gate)) <$> readIORef found))
       | otherwise = pure (const id, pure Nothing)
 
     -- As if two items had taken so long.
@@ -180,23 +179,26 @@ autoMap machine ways f list = case machine of
       place <- learn place0 value cost
       begun <- passing
       -- An item that threw has shown nothing.
-      cost' <- readIORef cost
-      used <- if isJust cost' then maybe (pure False) (worthIt place) begun else pure False
+      shown <- isJust <$> readIORef cost
       case begun of
-        Just there | used -> begunList (aheadBegun there) <$ returnArea
-        _ -> do
-          for_ begun (begunStop . aheadBegun)
-          stretch watch place xs
+        Nothing -> stretch watch place xs
+        Just there -> do
+          elsewhere <- begunItemNs (aheadBegun there)
+          if shown && worthIt place there elsewhere
+            then begunList (aheadBegun there) <$ (aheadUsed there >> returnArea)
+            else begunStop (aheadBegun there) >> aheadUsed there >> stretch watch (told elsewhere place) xs
 
     -- The start is paid already. Of two measurements the lower one counts: the item's own, and
     -- what the workers' took.
-    worthIt place (Ahead begun took cells) = do
-      elsewhere <- begunItemNs begun
-      let own = case sampleWork (placeSample place) of
-            latest : _ -> max took latest
-            [] -> took
-          sample = (placeSample place) {sampleWork = maybe id (:) elsewhere [own]}
-      pure (decide (placeMeans place) 0 sample cells == OnWorkers)
+    worthIt place there elsewhere = decide (placeMeans place) 0 sample (aheadKnown there) == OnWorkers
+      where
+        sample = (placeSample place) {sampleWork = maybe id (:) elsewhere [own]}
+        own = case sampleWork (placeSample place) of
+          latest : _ -> max (aheadTook there) latest
+          [] -> aheadTook there
+
+    -- Workers evaluated several items, most often: what they took outweighs the next measurement, too.
+    told elsewhere place = place {placeSample = (placeSample place) {sampleWork = maybe id (\ns -> take 3 . ([ns, ns] <>)) elsewhere (sampleWork (placeSample place))}}
 
     -- Maps some items here, on demand, without measuring each.
     stretch :: Watch -> Place a -> [a] -> IO [b]
@@ -224,8 +226,10 @@ autoMap machine ways f list = case machine of
 -- | What was begun beside an item that had taken so long, with so many cells known behind it.
 data Ahead b = Ahead
   { aheadBegun :: !(Begun b),
-    _aheadTook :: !Double,
-    _aheadKnown :: !Int
+    -- | It is used, or was ended: the caller's core is free.
+    aheadUsed :: !(IO ()),
+    aheadTook :: !Double,
+    aheadKnown :: !Int
   }
 
 -- | After how many items the clock is looked at within a stretch: for every 5 us of work, which costs

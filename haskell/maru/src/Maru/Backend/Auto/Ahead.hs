@@ -27,6 +27,7 @@ module Maru.Backend.Auto.Ahead
     isBusy,
     open,
     pass,
+    leaveGate,
   )
 where
 
@@ -72,7 +73,7 @@ data Passed b
 newGate :: IO (Gate b)
 newGate = Gate <$> newIORef True <*> newIORef ByNobody
 
--- | The consumer has not come.
+-- | The consumer has not come, or has not decided about what was begun: no worker takes its core.
 isBusy :: Gate b -> IO Bool
 isBusy = readIORef . gateBusy
 
@@ -90,19 +91,23 @@ open gate begin = do
     nothing :: SomeException -> Maybe c
     nothing _ = Nothing
 
--- | The consumer has come: with what was begun meanwhile, it goes on. In a process that was forked
--- from here it goes on alone. Afterwards the gate, which the run holds, leads to no result.
+-- | The consumer has come: with what was begun meanwhile, until 'leaveGate', it goes on. In a process that
+-- was forked from here it goes on alone. Afterwards the gate, which the run holds, leads to no result.
 pass :: Gate b -> IO (Maybe (Begun b))
 pass gate = do
-  writeIORef (gateBusy gate) False
   before <- atomicModifyIORef' (gatePassed gate) $ \before -> case before of
     ByNobody -> (ByConsumer, before)
     _ -> (before, before)
   case before of
     ByWatch process there -> do
       self <- getProcessID
-      if self == process then readMVar there <* writeIORef (gatePassed gate) ByConsumer else pure Nothing
-    _ -> pure Nothing
+      begun <- if self == process then readMVar there <* writeIORef (gatePassed gate) ByConsumer else pure Nothing
+      begun <$ unless (isJust begun) (leaveGate gate)
+    _ -> Nothing <$ leaveGate gate
+
+-- | It uses what was begun, or has ended it.
+leaveGate :: Gate b -> IO ()
+leaveGate gate = writeIORef (gateBusy gate) False
 
 -- The watch ------------------------------------------------------------------
 
