@@ -148,10 +148,14 @@ lists where' machine =
         map (either (const Nothing) Just) outcomes @?= [if even x then Nothing else Just x | x <- [1 .. 9]],
       testCase "an item that is given up is there when it is asked for again" $ do
         -- Many: the loop in one of them has no place to be interrupted.
-        (_, ys) <- autoOn machine turns (replicate 50 2000000)
-        first <- timeout 1000 (evaluate (sum ys))
-        assertBool "too fast to be given up" (isNothing first)
-        sum ys @?= 50 * turns 2000000,
+        -- On a loaded machine the clock's thread may come when all is done.
+        let givenUp :: Int -> IO ()
+            givenUp 0 = assertFailure "too fast to be given up"
+            givenUp left = do
+              (_, ys) <- autoOn machine turns (replicate 50 2000000)
+              first <- timeout 1000 (evaluate (sum ys))
+              if isNothing first then sum ys @?= 50 * turns 2000000 else givenUp (left - 1)
+        givenUp 20,
       testCase "an exception that comes while the spine is waited for does not stay in the list" $
         forM_ [0, 100, 250, 400, 600] $ \micros -> do
           here <- myThreadId
