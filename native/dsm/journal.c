@@ -16,6 +16,7 @@ struct head {
   uint64_t magic, capacity;
   _Atomic uint64_t begin, end; /* bytes since the beginning of all */
   _Atomic uint32_t torn;
+  _Atomic uint64_t sent, sums[2]; /* of `sent` messages in sums[sent % 2] */
 };
 _Static_assert(sizeof(struct head) <= MR_PAGE, "it fits");
 
@@ -106,6 +107,7 @@ void mr_journal_clear(struct mr_journal *journal) {
   /* Places begin anew, too: from 0 on all is there that ever happened. */
   atomic_store_explicit(&head->begin, 0, memory_order_release);
   atomic_store_explicit(&head->end, 0, memory_order_release);
+  mr_journal_sends(journal, (struct mr_journal_sent){0, 0});
   set_torn(journal, 0);
 }
 
@@ -119,6 +121,17 @@ size_t mr_journal_has(const struct mr_journal *journal) {
 
 size_t mr_journal_capacity(const struct mr_journal *journal) {
   return (size_t)journal->head->capacity;
+}
+
+/* Release: where this process is killed between both, the sum before is there still. */
+void mr_journal_sends(struct mr_journal *journal, struct mr_journal_sent sent) {
+  atomic_store_explicit(&journal->head->sums[sent.count % 2], sent.sum, memory_order_relaxed);
+  atomic_store_explicit(&journal->head->sent, sent.count, memory_order_release);
+}
+
+struct mr_journal_sent mr_journal_sent(const struct mr_journal *journal) {
+  uint64_t count = atomic_load_explicit(&journal->head->sent, memory_order_acquire);
+  return (struct mr_journal_sent){count, load(&journal->head->sums[count % 2])};
 }
 
 uint64_t mr_journal_begin(const struct mr_journal *journal) { return load(&journal->head->begin); }

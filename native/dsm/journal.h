@@ -55,6 +55,13 @@ bool mr_journal_torn(const struct mr_journal *journal);
 size_t mr_journal_has(const struct mr_journal *journal);
 size_t mr_journal_capacity(const struct mr_journal *journal);
 
+/* Beside the events: how much its node has sent, and a sum of that; written before it leaves. */
+struct mr_journal_sent {
+  uint64_t count, sum;
+};
+void mr_journal_sends(struct mr_journal *journal, struct mr_journal_sent sent);
+struct mr_journal_sent mr_journal_sent(const struct mr_journal *journal);
+
 /* Places: of its first event; behind its last. */
 uint64_t mr_journal_begin(const struct mr_journal *journal);
 uint64_t mr_journal_end(const struct mr_journal *journal);

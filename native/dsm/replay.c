@@ -32,13 +32,13 @@ struct mr_replay {
   uint32_t known[MR_JOB_NODES_MAX]; /* how often each was started again, as far as it was met */
   _Atomic bool repeats;             /* under the lock; without it a hint */
   struct clock clocks[CLOCKS];
-  uint64_t at;       /* of the journal: so far it is done */
-  uint64_t requests; /* of those that are yet to be done again */
-  uint32_t noted;    /* the last cut in the journal */
-  uint64_t noted_at; /* its place */
-  uint64_t sum;      /* of all that was sent since the beginning */
-  uint64_t passes;   /* times that the program came here since its last request */
-  bool said;         /* that the journal is torn */
+  uint64_t at;                      /* of the journal: so far it is done */
+  uint64_t requests;                /* of those that are yet to be done again */
+  uint32_t noted;                   /* the last cut in the journal */
+  uint64_t noted_at;                /* its place */
+  struct mr_journal_sent sent, was; /* in this epoch; what the lost process had sent */
+  uint64_t passes;                  /* times that the program came here since its last request */
+  bool said;                        /* that the journal is torn */
   /* A look that came while this node repeats. */
   struct {
     uint16_t from;
@@ -104,13 +104,14 @@ static void add(struct mr_replay *r, enum mr_event_kind kind, uint16_t node, con
 
 /* A cut's bytes. */
 struct cut {
-  uint64_t number, sum;
+  uint64_t number;
+  struct mr_journal_sent sent;
   struct mr_outbox_counts counts[MR_JOB_NODES_MAX];
 };
 
 static void add_cut(struct mr_replay *r, uint32_t number) {
   static struct cut cut; /* for a handler's stack it is too large; under the node's lock */
-  cut = (struct cut){.number = number, .sum = r->sum};
+  cut = (struct cut){.number = number, .sent = r->sent};
   for (uint16_t i = 0; i < mr_self.nodes; i++)
     cut.counts[i] = mr_outbox_counts(r->outbox, i);
   uint64_t end = mr_journal_end(r->journal);
@@ -170,6 +171,8 @@ static void skip(struct mr_replay *r) {
 
 /* From here on what happens is new. */
 static void is_live(struct mr_replay *r) {
+  if (r->sent.count < r->was.count)
+    cannot("the program", "it sends less than it did");
   r->repeats = false;
   note_cut(r);
   if (r->look.length > 0)
@@ -244,7 +247,7 @@ static void compare(const struct mr_replay *r, const struct request *was,
                     const struct mr_asked *asked) {
   if (!is_same(&was->asked, asked))
     cannot("the program", "it asks for something else than it did");
-  if (was->sum != r->sum)
+  if (was->sum != r->sent.sum)
     cannot("the program", "it writes something else than it did");
 }
 
@@ -256,7 +259,7 @@ void mr_replay_asks(struct mr_replay *replay, const struct mr_asked *asked) {
     skip(replay);
     replay->requests--;
   } else {
-    const struct request request = {*asked, replay->sum, replay->passes};
+    const struct request request = {*asked, replay->sent.sum, replay->passes};
     note_cut(replay);
     add(replay, MR_EVENT_ASKED, mr_self.me, &request, sizeof request);
   }
@@ -307,7 +310,7 @@ static int64_t look_at(struct mr_replay *r, int number, int64_t now) {
     return sees(clock, was.asked.one);
   }
   const struct request request = {
-      {MR_CALL_CLOCK, (uint32_t)number, now, (int64_t)clock->times}, r->sum, r->passes};
+      {MR_CALL_CLOCK, (uint32_t)number, now, (int64_t)clock->times}, r->sent.sum, r->passes};
   note_cut(r);
   add(r, MR_EVENT_ASKED, mr_self.me, &request, sizeof request);
   return sees(clock, now);
@@ -330,7 +333,13 @@ int64_t mr_replay_clock(struct mr_replay *replay, int number, int64_t now) {
 int mr_replay_sends(struct mr_replay *replay, uint16_t to, const void *message, size_t length) {
   if (mr_core_is_look(message, length))
     return mr_outbox_send_once(replay->outbox, to, message, length);
-  replay->sum = mr_message_sum(replay->sum, to, message, length);
+  replay->sent.sum = mr_message_sum(replay->sent.sum, to, message, length);
+  replay->sent.count++;
+  /* Others may have heard all that the lost process had sent, to the last. */
+  if (replay->sent.count == replay->was.count && replay->sent.sum != replay->was.sum)
+    cannot("the program", "it sends something else than it did");
+  if (replay->sent.count > replay->was.count)
+    mr_journal_sends(replay->journal, replay->sent);
   return mr_outbox_send(replay->outbox, to, replay->noted, message, length);
 }
 
@@ -454,7 +463,8 @@ static void begin_again(struct mr_replay *r, uint32_t number) {
   if (mr_journal_torn(r->journal) || !find_cut(r, number, &cut))
     cannot("this node's journal", "it does not reach back to the checkpoint");
   count_events(r, &cut);
-  r->sum = cut.sum;
+  r->sent = cut.sent;
+  r->was = mr_journal_sent(r->journal);
   for (uint16_t i = 0; i < mr_self.nodes; i++) {
     if (i == mr_self.me)
       continue;

@@ -181,6 +181,23 @@ static void is_killed(void) {
   }
 }
 
+/* What was sent is there for the next process, whole. */
+static void knows_what_was_sent(void) {
+  mr_journal_clear(journal);
+  CHECK_EQUAL(mr_journal_sent(journal).count, 0);
+  pid_t child = fork();
+  CHECK(child >= 0);
+  for (uint64_t count = 1; child == 0; count++)
+    mr_journal_sends(journal, (struct mr_journal_sent){count, count * 977});
+  usleep(20000);
+  CHECK_EQUAL(kill(child, SIGKILL), 0);
+  CHECK_EQUAL(waitpid(child, NULL, 0), child);
+  struct mr_journal_sent sent = mr_journal_sent(journal);
+  CHECK(sent.count > 0);
+  CHECK_EQUAL(sent.sum, sent.count * 977);
+  mr_journal_clear(journal);
+}
+
 static void is_none(void) {
   struct mr_journal *none;
   int other = memfd_create("none", 0);
@@ -197,6 +214,7 @@ int main(void) {
   goes_round();
   stays_small();
   is_killed();
+  knows_what_was_sent();
   is_none();
   mr_journal_close(journal);
   close(file);
