@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "part.h"
 
+#include "random.h"
+
 #include <maru/dsm.h>
 
 #include "../diff.h"
@@ -28,6 +30,7 @@
 
 /* What comes first in a program's part. */
 struct resume {
+  struct mr_random random;
   void *libraries;
   uint64_t guard;
   char **environment; /* NULL: the one that a process is given */
@@ -217,6 +220,7 @@ void mr_part_owns(int fd) {
 }
 
 void mr_part_given(void) {
+  mr_random_begin();
   part.given = true;
   part.environment = environ;
   get_habits(&part.habits);
@@ -233,6 +237,8 @@ void mr_part_joins(void) {
 /* What the program has set since it was given the process stays as that was: also where the library
  * now calls it. */
 void mr_part_begin(void) {
+  if (!part.given)
+    mr_random_begin();
   static struct habits now;
   get_habits(&now);
   if (!part.given) {
@@ -369,6 +375,7 @@ int mr_part_write(int file, struct mr_store *store, struct mr_checkpoint_head *h
   struct resume resume = {.libraries = stdout,
                           .guard = get_guard(),
                           .environment = environ != part.environment ? environ : NULL,
+                          .random = mr_random_take(),
                           .how = how,
                           .runs = context != NULL};
   int rc = refuse(file, why, size);
@@ -437,6 +444,7 @@ __attribute__((no_stack_protector)) const ucontext_t *mr_part_read(int *how, uco
                 "they differ, or address randomisation could not be turned off");
   const struct mr_image image = image_of(head);
   mr_image_read(&image);
+  mr_random_put(&resume.random);
   *how = resume.how;
   if (!resume.runs)
     return NULL;

@@ -87,6 +87,7 @@ static void do_step(long step, unsigned long **block) {
     own = mix(own + next[i] + (*block != NULL ? **block : 0));
   free(*block);
   *block = next;
+  own = mix(own + (unsigned long)rand() + (unsigned long)lrand48());
   values[step % 300] += (double)(own % 1000);
   mine = mix(mine + (unsigned long)values[step % 300]);
   for (uint32_t i = maru_dsm_node(); i < CELLS; i += maru_dsm_nodes())
@@ -199,6 +200,8 @@ int main(int count, char **arguments) {
       mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0) == MAP_FAILED)
     exit(4);
   own = mine = maru_dsm_node();
+  srand(maru_dsm_node());
+  srand48(maru_dsm_node());
   share();
   if (maru_dsm_node() == 0)
     printf("begins\n");
