@@ -19,6 +19,25 @@
 
 /* ---- requests of the program's thread ---------------------------------------------- */
 
+/* Whether this thread was in here already. Relaxed, all: its handlers alone see it else, and leave
+ * it as it was. */
+static bool enter(void) {
+  bool before = atomic_load_explicit(&mr_self.inside, memory_order_relaxed);
+  atomic_store_explicit(&mr_self.inside, true, memory_order_relaxed);
+  return before;
+}
+
+static void leave(bool before) {
+  atomic_store_explicit(&mr_self.inside, before, memory_order_relaxed);
+}
+
+static int64_t call(mr_stack_function *function, uint64_t one, uint64_t two, uint64_t three) {
+  bool before = enter();
+  int64_t result = mr_stack_call(function, one, two, three);
+  leave(before);
+  return result;
+}
+
 /* Not where a handler has interrupted who has it. */
 static void lock_node(void) {
   if (pthread_mutex_lock(&mr_self.lock) == EDEADLK)
@@ -96,6 +115,16 @@ static void park(uint32_t number) {
   stand(0);
 }
 
+/* It was stopped here. */
+static bool stops_again(bool asks) {
+  if (mr_self.replay == NULL)
+    return false;
+  lock_node();
+  bool stops = mr_replay_stops(mr_self.replay, asks);
+  pthread_mutex_unlock(&mr_self.lock);
+  return stops;
+}
+
 static bool repeats(void) { return mr_self.replay != NULL && mr_replay_repeats(mr_self.replay); }
 
 /* At the begin of a request, where checkpoints are asked for.  Whether this process waits on in one
@@ -121,7 +150,7 @@ static bool goes_on(bool asks) {
       fflush(stdout);
     if (mr_self.part->reads_ahead() && lseek(STDIN_FILENO, 0, SEEK_CUR) >= 0)
       fflush(stdin); /* the file is where the program is then */
-    while (mr_self.replay != NULL && mr_replay_stops(mr_self.replay, asks))
+    while (stops_again(asks))
       go_home();
     uint32_t wanted = mr_checkpoints_wanted(mr_self.checkpoints);
     if (wanted != 0 && !repeats())
@@ -153,20 +182,22 @@ static int64_t stop_here(uint64_t one, uint64_t two, uint64_t three) {
   return 0;
 }
 
-/* Before the program runs nothing of it is repeated. */
+/* Before the program runs nothing of it is repeated, nor what a handler of a signal sees that has
+ * interrupted this library: it may have the lock. */
 int mr_node_clock(clockid_t clock, struct timespec *now) {
   const int64_t second = INT64_C(1000000000);
   int rc = clock_gettime(clock, now);
-  if (rc < 0 || mr_self.replay == NULL || !mr_self.captures)
+  if (rc < 0 || mr_self.replay == NULL || !mr_self.captures || enter())
     return rc;
   int64_t ns = mr_replay_clock(mr_self.replay, clock, now->tv_sec * second + now->tv_nsec);
+  leave(false);
   *now = (struct timespec){ns / second, ns % second};
   return 0;
 }
 
 void maru_checkpoint(void) {
   if (mr_self.captures)
-    mr_stack_call(stop_here, 0, 0, 0);
+    call(stop_here, 0, 0, 0);
 }
 
 int maru_on_restore(void (*call)(void *), void *argument) {
@@ -299,13 +330,13 @@ static int64_t use_common(enum mr_op op, uint32_t object, int64_t argument) {
 
 int64_t mr_node_swap(uint32_t object, int64_t expected, int64_t value) {
   return mr_self.commons != NULL ? swap_common(object, expected, value)
-                                 : mr_stack_call(swap, object, (uint64_t)expected, (uint64_t)value);
+                                 : call(swap, object, (uint64_t)expected, (uint64_t)value);
 }
 
 int64_t mr_node_request(enum mr_op op, uint32_t object, int64_t argument) {
   if (mr_self.commons != NULL && object < MR_COUNTERS + MARU_DSM_IDS)
     return use_common(op, object, argument);
-  int64_t result = mr_stack_call(request, op, object, (uint64_t)argument);
+  int64_t result = call(request, op, object, (uint64_t)argument);
   if (mr_self.commons != NULL && op == MR_CONDITION)
     lock_latch((uint32_t)argument);
   return result;
@@ -316,6 +347,7 @@ int mr_self_fault(void *context, uint32_t page, bool write) {
   mr_stack_check(mr_area_program(mr_self.area) + (size_t)page * MR_PAGE);
   if (mr_self.lone)
     return -EFAULT;
+  bool before = enter();
   mr_heat_waits(mr_self.heat);
   node_begin();
   asks(write ? MR_CALL_WRITE : MR_CALL_READ, page, 0, 0);
@@ -325,6 +357,7 @@ int mr_self_fault(void *context, uint32_t page, bool write) {
   await(write ? mr_core_write(mr_self.core, page) : mr_core_read(mr_self.core, page),
         MR_STAND_PAGES);
   mr_heat_waited(mr_self.heat, MR_HEAT_FETCH);
+  leave(before);
   return 0;
 }
 
@@ -374,7 +407,7 @@ static void bring_range(const void *from, size_t size, bool write) {
     if (!mr_part_seen(i, &first, &last))
       continue;
     uint32_t page = page_seen(i, first);
-    mr_stack_call(bring, page, page_seen(i, last) - page + 1, write);
+    call(bring, page, page_seen(i, last) - page + 1, write);
   }
 }
 
@@ -390,7 +423,7 @@ static int64_t note_site(uint64_t from, uint64_t size, uint64_t site) {
 }
 
 void mr_node_site(const void *from, size_t size, const char *site) {
-  mr_stack_call(note_site, (uintptr_t)from, size, (uintptr_t)site);
+  call(note_site, (uintptr_t)from, size, (uintptr_t)site);
 }
 
 static int64_t home(uint64_t page, uint64_t pages, uint64_t nobody) {
@@ -404,7 +437,7 @@ int maru_dsm_home(const void *at) {
   uintptr_t first = (uintptr_t)at, last = first;
   for (enum mr_place i = MR_ALLOCATED; i < MR_PLACES; i++)
     if (mr_part_seen(i, &first, &last))
-      return (int)mr_stack_call(home, page_seen(i, first), mr_self.pages, (uint64_t)-1);
+      return (int)call(home, page_seen(i, first), mr_self.pages, (uint64_t)-1);
   return -1;
 }
 

@@ -338,6 +338,8 @@ void maru_dsm_exit(void) {
   mr_node_no_more_checkpoints();
   mr_node_request(MR_BARRIER, MR_LEAVING, mr_self.nodes);
   if (mr_self.nodes > 1) {
+    /* Relaxed, here and below: this thread's handlers alone see it. */
+    atomic_store_explicit(&mr_self.inside, true, memory_order_relaxed);
     if (mr_self.watch != NULL)
       mr_watch_stop(mr_self.watch);
     mr_self.watch = NULL;
@@ -359,6 +361,7 @@ void maru_dsm_exit(void) {
     if (mr_self.replay != NULL)
       mr_replay_close(mr_self.replay);
     mr_self.replay = NULL;
+    atomic_store_explicit(&mr_self.inside, false, memory_order_relaxed);
   }
   /* All is done: a node that does not answer now keeps none. */
   if (mr_self.job.met && mr_launcher_leave(mr_self.job.launcher) < 0)

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define JOIN_SECONDS 30
 #define LOOK_MOST 256u
@@ -84,6 +85,16 @@ void mr_replay_close(struct mr_replay *replay) {
 
 /* ---- the journal ---------------------------------------------------------------------- */
 
+/* One write: the program may have its stream locked, and wait for this thread. */
+static void say_torn(void) {
+  char line[192];
+  int length = snprintf(line, sizeof line,
+                        "maru: the journal of node %u is full before the next checkpoint: until "
+                        "then all go back where it is lost (--journal, --ckpt-every)\n",
+                        mr_self.me);
+  (void)!write(STDERR_FILENO, line, (size_t)length);
+}
+
 static void add(struct mr_replay *r, enum mr_event_kind kind, uint16_t node, const void *bytes,
                 size_t length) {
   size_t had = mr_journal_has(r->journal);
@@ -95,10 +106,7 @@ static void add(struct mr_replay *r, enum mr_event_kind kind, uint16_t node, con
   if (has > mr_journal_capacity(r->journal) / 2 || !added)
     mr_checkpoints_wish(mr_self.checkpoints);
   if (!added && !r->said)
-    fprintf(stderr,
-            "maru: the journal of node %u is full before the next checkpoint: until then all go "
-            "back where it is lost (--journal, --ckpt-every)\n",
-            mr_self.me);
+    say_torn();
   r->said |= !added;
 }
 
@@ -271,15 +279,11 @@ void mr_replay_asks(struct mr_replay *replay, const struct mr_asked *asked) {
  * request it stops all the same. */
 bool mr_replay_stops(struct mr_replay *replay, bool asks) {
   struct mr_event event;
-  bool stops = false;
-  pthread_mutex_lock(&mr_self.lock);
   replay->passes++;
-  if (replay->repeats && come_to_request(replay, &event)) {
-    const struct request was = request_of(&event);
-    stops = was.asked.call == MR_CALL_STOP && (asks || replay->passes >= was.pass);
-  }
-  pthread_mutex_unlock(&mr_self.lock);
-  return stops;
+  if (!replay->repeats || !come_to_request(replay, &event))
+    return false;
+  const struct request was = request_of(&event);
+  return was.asked.call == MR_CALL_STOP && (asks || replay->passes >= was.pass);
 }
 
 /* ---- clocks -------------------------------------------------------------------------------- */

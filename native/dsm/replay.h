@@ -55,7 +55,7 @@ void mr_replay_close(struct mr_replay *replay);
 /* The program makes that request now. */
 void mr_replay_asks(struct mr_replay *replay, const struct mr_asked *asked);
 /* The program comes to the runtime, with a request or to be stopped: whether it was stopped here
- * for a checkpoint, and so stops again; takes the lock. */
+ * for a checkpoint, and so stops again. */
 bool mr_replay_stops(struct mr_replay *replay, bool asks);
 /* The core is asked to clean now (save.h). */
 void mr_replay_cleans(struct mr_replay *replay);

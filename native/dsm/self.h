@@ -55,6 +55,7 @@ struct mr_self {
   struct mr_checkpoints *checkpoints; /* NULL: nobody asked for any */
   uint32_t parked;                    /* the program's thread stands still for that one; 0: none */
   struct mr_replay *replay;           /* NULL: where a node is lost all go back */
+  _Atomic bool inside;                /* the program's thread is in this library; by it alone */
   const struct mr_part *part;         /* the program's part of them; NULL: there is none */
   /* Where a request was begun that an image is taken in; how a process goes on from there. */
   ucontext_t here;

@@ -1,11 +1,14 @@
 /* survive: a program of maru/dsm.h that has state of every sort, for jobs that lose nodes; as
  * survive.c.in, whose arguments it takes.
  *
- *     survive NODES STEPS [MILLISECONDS [early|bus|segv|environment|unwatched|mapping|waits]]
+ *     survive NODES STEPS [MILLISECONDS [early|bus|segv|environment|unwatched|mapping|waits|ticks|
+ *                                        holds]]
  *
  * What it prints follows from NODES and STEPS alone.  `early`, `bus`, `segv`: what is made before
  * maru_dsm_init cannot be saved either.  `waits`: does nothing of that.  Node 1 waits with changes
  * of its own until checkpoints were taken, in the folder SURVIVE_FOLDER. Then node 0 is lost, once.
+ * `ticks`: a handler of a timer's looks at the clock, whatever the program does.  `holds`: node 0
+ * has its error output locked while more than a MiB comes.
  */
 #define _GNU_SOURCE
 #include <maru/dsm.h>
@@ -17,6 +20,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -169,6 +173,51 @@ static void wait_with_changes(void) {
   printf("node %u: %lx\n", maru_dsm_node(), all);
 }
 
+static void on_tick(int number) {
+  struct timespec now;
+  (void)number;
+  if (clock_gettime(CLOCK_MONOTONIC, &now) < 0)
+    _exit(7);
+}
+
+static void tick_each(long microseconds) {
+  const struct itimerval each = {{0, microseconds}, {0, microseconds}};
+  signal(SIGALRM, on_tick);
+  if (setitimer(ITIMER_REAL, &each, NULL) < 0)
+    exit(4);
+}
+
+static void be_interrupted(void) {
+  tick_each(200);
+  for (int i = 0; i < 5000; i++)
+    maru_dsm_fetch_add(SUM, 1);
+  tick_each(0);
+  maru_dsm_barrier(MEET);
+  printf("node %u: %ld\n", maru_dsm_node(), (long)maru_dsm_fetch_add(SUM, 0));
+}
+
+/* Node 1 sends so much that node 0's journal is full, and node 0 says so. */
+static void hold_errors(void) {
+  char *bytes = maru_dsm_alloc(2 << 20);
+  if (bytes == NULL)
+    exit(4);
+  bytes[0] = 1;
+  maru_dsm_barrier(MEET);
+  if (maru_dsm_node() == 0)
+    flockfile(stderr);
+  if (maru_dsm_node() == 0)
+    work_for(500);
+  else
+    for (int round = 1; round < 4; round++) {
+      memset(bytes, round, 2 << 20);
+      maru_dsm_fence();
+    }
+  maru_dsm_barrier(MEET);
+  if (maru_dsm_node() == 0)
+    funlockfile(stderr);
+  printf("node %u: %d\n", maru_dsm_node(), bytes[(2 << 20) - 1]);
+}
+
 static void share(void) {
   cells = maru_dsm_alloc(CELLS * sizeof *cells);
   list = maru_dsm_alloc(sizeof *list);
@@ -207,6 +256,10 @@ int main(int count, char **arguments) {
     printf("begins\n");
   if (strcmp(what, "waits") == 0)
     wait_with_changes();
+  else if (strcmp(what, "ticks") == 0)
+    be_interrupted();
+  else if (strcmp(what, "holds") == 0)
+    hold_errors();
   else
     go_down(0);
   unsigned long all = 0;
