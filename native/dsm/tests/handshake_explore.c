@@ -7,6 +7,8 @@
  * a connection to L, too. S may say there, and to C, all that anybody has said, and what it can cut
  * out of that; L drops who has proved nothing. Bytes of the first call may come one ahead.
  *
+ * In some L was lost and joins again: then C has the lower number.
+ *
  * MARU_DSM_SCHEDULES bounds the states of one such world.  The default leaves out most of the
  * largest alone, which has a million. */
 #define _GNU_SOURCE
@@ -53,7 +55,7 @@ struct size {
   const char *name;
   uint16_t tricked; /* whose place S has taken */
   int first, last;  /* the calls that C makes */
-  bool stranger, splits;
+  bool stranger, splits, again;
 };
 
 static struct mr_job jobs[2];
@@ -312,10 +314,12 @@ static void explore(const struct world *world) {
 
 /* ---- sizes -------------------------------------------------------------------------------- */
 
-static void prepare(void) {
+static void prepare(bool again) {
   for (int who = 0; who < 2; who++) {
     jobs[who] = (struct mr_job){.nodes = 3,
-                                .me = who == CALLER ? 2 : 0,
+                                .me = (who == CALLER) != again ? 2 : 0,
+                                .again = again,
+                                .lost = 2,
                                 .epoch = 1,
                                 .incarnation = 7u + (unsigned)who,
                                 .transport = "tcp"};
@@ -326,18 +330,19 @@ static void prepare(void) {
 
 int main(void) {
   static const struct size sizes[] = {
-      {"one call, cut", 0, FIRST, FIRST, false, true},
-      {"a stranger in the place of another", 1, TRICKED, LAST, true, false},
-      {"a stranger in the listener's place", 0, TRICKED, LAST, true, false},
-      {"three calls", 0, FIRST, LAST, true, false},
+      {"one call, cut", 0, FIRST, FIRST, false, true, false},
+      {"a stranger in the place of another", 1, TRICKED, LAST, true, false, false},
+      {"a stranger in the listener's place", 0, TRICKED, LAST, true, false, false},
+      {"a stranger where one joins again", 2, TRICKED, LAST, true, false, true},
+      {"three calls", 0, FIRST, LAST, true, false, false},
   };
   const char *asked = getenv("MARU_DSM_SCHEDULES");
-  prepare();
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     struct world *world = calloc(1, sizeof *world);
     seen = calloc(TABLE, sizeof *seen);
     CHECK(world != NULL && seen != NULL);
     size = &sizes[i];
+    prepare(size->again);
     states = 0;
     most = asked != NULL ? strtoull(asked, NULL, 10) : STATES;
     world->next = size->first;

@@ -80,7 +80,7 @@ static void check_meet(bool cut) {
   exchange(&caller, &listener, cut);
   CHECK(caller.stage == MR_MET && listener.stage == MR_MET);
   CHECK(caller.left == 0 && listener.left == 0);
-  CHECK(caller.other.from == 2 && listener.other.from == 3);
+  CHECK(caller.other.from == 2 && listener.other.from == caller_job.me);
   CHECK(caller.other.incarnation == listener_job.incarnation);
   CHECK(listener.other.settings == caller_job.settings);
   CHECK(memcmp(&caller.other.card, &listener_card, MR_CARD) == 0);
@@ -140,6 +140,38 @@ static void check_other_jobs(void) {
   renew();
   listener_job.me = 1;
   check_refused("a call for another node");
+  renew();
+}
+
+/* As that one, of a node that was lost and joins again: another process, which all others call. */
+static void renew_as(uint16_t caller, uint16_t lost) {
+  renew();
+  caller_job.me = caller;
+  caller_job.again = listener_job.again = true;
+  caller_job.lost = listener_job.lost = lost;
+}
+
+static void check_again(void) {
+  for (uint16_t caller = 0; caller < NODES; caller++) {
+    renew_as(caller, 2);
+    if (caller != 2)
+      check_meet(caller % 2 == 0);
+    else
+      check_refused("the lost one's own number");
+  }
+  renew_as(NODES, 2);
+  check_refused("again, one too many");
+  renew_as(3, 4);
+  check_refused("again, a call for one that lives");
+  renew_as(1, 2);
+  caller_job.secret[0] ^= 1;
+  check_refused("again, another secret");
+  renew_as(1, 2);
+  caller_job.epoch++;
+  check_refused("again, an epoch that nobody has yet");
+  renew_as(1, 2);
+  listener_job.again = false;
+  check_refused("who joins for the first time");
   renew();
 }
 
@@ -267,6 +299,7 @@ int main(void) {
   }
   check_appetite();
   check_other_jobs();
+  check_again();
   check_wrong_answer();
   for (size_t bit = 0; bit < 8 * (2 * (OPENING + WHOLE) + MR_HMAC); bit++)
     check_bit(bit);

@@ -78,6 +78,35 @@ static void meet(void *number) {
     }
 }
 
+/* That one was lost, and the others meet it alone. */
+#define LOST 1
+
+static void meet_lost(void *number) {
+  go_with_parent();
+  struct mr_job mine = job;
+  struct mr_card cards[NODES], other, own = {.bytes = {(uint8_t)(intptr_t)number}};
+  uint32_t incarnations[NODES];
+  int fds[NODES];
+  mine.me = (uint16_t)(intptr_t)number;
+  mine.listener = mine.me == LOST ? listeners[LOST] : -1;
+  mine.again = true;
+  mine.lost = LOST;
+  mine.incarnation = 100u + mine.me;
+  mine.addresses = addresses;
+  CHECK_EQUAL(mr_join(&mine, &own, fds, cards, incarnations, seconds), 0);
+  for (uint16_t node = 0; node < job.nodes; node++) {
+    bool met = node != mine.me && (node == LOST || mine.me == LOST);
+    CHECK((fds[node] >= 0) == met);
+    if (!met)
+      continue;
+    CHECK_EQUAL(incarnations[node], 100u + node);
+    CHECK(send(fds[node], &own, sizeof own, MSG_NOSIGNAL) == sizeof own);
+    CHECK(fcntl(fds[node], F_SETFL, 0) == 0);
+    CHECK(recv(fds[node], &other, sizeof other, MSG_WAITALL) == sizeof other);
+    CHECK(other.bytes[0] == node && memcmp(&other, &cards[node], sizeof other) == 0);
+  }
+}
+
 /* So few that not all strangers who may be held can be. */
 static void meet_in_need(void *number) {
   struct rlimit few = {FEW_DESCRIPTORS, FEW_DESCRIPTORS};
@@ -385,6 +414,28 @@ static void check_impostor(void) {
   close_all();
 }
 
+/* A node calls whoever is in the place of the lost one. That one died while they met, and nobody
+ * comes. */
+static void check_nobody_again(void) {
+  struct mr_job mine = job;
+  struct mr_card cards[NODES];
+  uint32_t incarnations[NODES];
+  int fds[NODES];
+  snprintf(check_note, sizeof check_note, "(nobody joins again)");
+  mine.nodes = NODES;
+  mine.addresses = addresses;
+  mine.again = true;
+  mine.lost = LOST;
+  listen_all(SOMAXCONN);
+  mine.listener = -1;
+  CHECK_EQUAL(mr_join(&mine, &card, fds, cards, incarnations, 1), -ETIMEDOUT);
+  CHECK(fds[LOST] < 0);
+  mine.me = LOST;
+  mine.listener = listeners[LOST];
+  CHECK_EQUAL(mr_join(&mine, &card, fds, cards, incarnations, 1), -ETIMEDOUT);
+  close_all();
+}
+
 static void check_refusals(void) {
   struct mr_job mine = job;
   struct mr_card cards[2];
@@ -440,6 +491,10 @@ int main(void) {
   run("silent ones, and few descriptors", flood, meet_in_need, SOMAXCONN);
   run("slow ones", drip, meet, SOMAXCONN);
   run("liars", lie, meet, SOMAXCONN);
+  run("nobody, again", nobody, meet_lost, SOMAXCONN);
+  run("silent ones, again", flood, meet_lost, SOMAXCONN);
+  run("liars, again", lie, meet_lost, SOMAXCONN);
+  check_nobody_again();
   job.nodes = 2;
   check_late_nod();
   check_twice();
