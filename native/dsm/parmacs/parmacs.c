@@ -129,9 +129,7 @@ long maru_parmacs_next(uint32_t id, long last, long processes) {
   return -1;
 }
 
-int maru_parmacs_gettime(clockid_t clock, struct timespec *now) {
-  return mr_node_clock(clock, now);
-}
+int maru_parmacs_gettime(int clock, struct timespec *now) { return mr_node_clock(clock, now); }
 
 unsigned long maru_parmacs_clock(void) {
   struct timespec now;

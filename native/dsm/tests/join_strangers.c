@@ -1,4 +1,6 @@
-/* Description: nodes meet whatever else connects to them: silent, slow, lying, more than are
+/* Over 500 lines: strangers of all sorts at one door, whoever joins there.
+ *
+ * Description: nodes meet whatever else connects to them: silent, slow, lying, more than are
  * held, more than there are descriptors. They show nobody their secret, and wait for a node that
  * has proved itself as long as it is there. */
 #define _GNU_SOURCE

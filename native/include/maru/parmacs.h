@@ -63,7 +63,7 @@ long maru_parmacs_next(uint32_t id, long last, long processes);
 unsigned long maru_parmacs_clock(void);
 /* As clock_gettime. In a job where only a lost node repeats (maru launch --recover lost) a clock
  * goes on in steps of 10 us, and the repeated program sees what it saw. */
-int maru_parmacs_gettime(clockid_t clock, struct timespec *now);
+int maru_parmacs_gettime(int clock, struct timespec *now);
 
 /* For the code that maru-cc links in: main of every node, and what replaces calls of malloc,
  * mmap and exit, C++'s new included. */
