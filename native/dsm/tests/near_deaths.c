@@ -6,7 +6,8 @@
  * what each version of each page is. Nodes 1 and 2 copy pages all the time and compare. They draw
  * alike, so often both want one page at once. Each exchanges messages with node 0, one at a time.
  *
- * Before that, of two nodes one ends while they meet, or is not what its card says.
+ * Before that, of two nodes one ends while they meet, or is not what its card says.  Another takes
+ * the place of one that ended: it is as near as that was, or refused.
  *
  * Over 500 lines: all of it has the same nodes, memory and truth.
  */
@@ -48,6 +49,7 @@ struct truth {
 static struct truth *truth;
 static words *memory, *twins;
 static struct mr_share share = {.pages = PAGES, .commons = -1};
+static bool shares = true; /* their memory, too */
 static uint16_t nodes;
 static struct sockaddr_storage addresses[NODES];
 static int listeners[NODES];
@@ -199,7 +201,7 @@ static struct mr_job job_of(uint16_t me) {
                          .addresses = addresses,
                          .incarnation = me,
                          .transport = "shm",
-                         .share = &share};
+                         .share = shares ? &share : NULL};
 }
 
 static int try_to_meet(uint16_t me, struct mr_transport **transport, char *why, size_t size) {
@@ -425,6 +427,77 @@ static void find_liar(void *unused) {
   CHECK(strstr(why, strerror(ESRCH)) != NULL);
 }
 
+/* ---- another in the place of one that ended ----------------------------------------------------
+ */
+
+static struct sockaddr_storage place; /* of the second node 0 */
+static int place_listens;
+
+static struct mr_job job_again(uint16_t me) {
+  addresses[0] = place;
+  return (struct mr_job){.nodes = nodes,
+                         .me = me,
+                         .listener = me == 0 ? place_listens : -1,
+                         .addresses = addresses,
+                         .incarnation = me,
+                         .transport = "shm",
+                         .again = true};
+}
+
+/* Of node 1: what `rejoin` is to give. */
+static void meet_second(struct mr_transport *t, int want) {
+  struct talk talks[NODES] = {0};
+  char why[256];
+  while (!talks[0].over)
+    serve_or_sleep(t, talks);
+  CHECK_EQUAL(talks[0].heard, LAST_WORDS);
+  const struct mr_job again = job_again(1);
+  CHECK_EQUAL(mr_transport_rejoin(t, &again, JOIN_SECONDS, why, sizeof why), want);
+}
+
+static void speak_with_second(void *unused) {
+  struct mr_transport *t = meet(1);
+  (void)unused;
+  meet_second(t, 0);
+  speak_in_turns(t, 1);
+}
+
+static void refuse_second(void *unused) {
+  struct mr_transport *t = meet(1);
+  (void)unused;
+  meet_second(t, -ENODATA);
+  mr_transport_close(t);
+}
+
+static void speak_as_second(void *unused) {
+  const struct mr_job job = job_again(0);
+  struct mr_transport *t;
+  uint32_t incarnations[NODES];
+  char why[256];
+  (void)unused;
+  CHECK_EQUAL(mr_transport_join(&t, &job, incarnations, JOIN_SECONDS, why, sizeof why), 0);
+  speak_in_turns(t, 0);
+}
+
+/* It is not what its card says: node 1 reaches it, but not by its memory. */
+static void lie_as_second(void *unused) {
+  const struct mr_job job = job_again(0);
+  struct meeting meeting;
+  struct mr_card mine = {.near = {0}};
+  uint32_t incarnations[NODES];
+  char why[256];
+  (void)unused;
+  CHECK_EQUAL(mr_near_open(&meeting.near, &job, &mine), 0);
+  mine.near[0] ^= 1;
+  CHECK_EQUAL(mr_join(&job, &mine, meeting.fds, meeting.cards, incarnations, JOIN_SECONDS), 0);
+  memcpy(&meeting.cards[0], &mine, sizeof mine);
+  int64_t deadline = maru_now_ns() + INT64_C(1000000000) * JOIN_SECONDS;
+  CHECK_EQUAL(mr_near_connect(meeting.near, meeting.cards, meeting.fds, deadline, why, sizeof why),
+              0);
+  CHECK(!mr_near_has(meeting.near, 1));
+  mr_near_close(meeting.near);
+}
+
 /* ---- all of it -------------------------------------------------------------------------- */
 
 static void listen_on_loopback(int node) {
@@ -470,6 +543,21 @@ static void two(void (*first)(void *), void (*second)(void *), void *argument, i
   end(pids, status);
 }
 
+static void again(void (*second)(void *), void (*other)(void *)) {
+  begin(2);
+  int first = listeners[0];
+  struct sockaddr_storage first_address = addresses[0];
+  listen_on_loopback(0);
+  place = addresses[0];
+  place_listens = listeners[0];
+  listeners[0] = first;
+  addresses[0] = first_address;
+  const pid_t dies = start(say_and_die, NULL), lives = start(other, NULL);
+  CHECK_EQUAL(finish(dies), SIGKILL);
+  end((pid_t[]){start(second, NULL), lives}, 0);
+  close(place_listens);
+}
+
 /* In turns one of the readers sleeps. */
 static void one(uint16_t sleeper) {
   struct reader readers[NODES];
@@ -500,6 +588,10 @@ int main(void) {
   two(meet_and_die, hear_no_answer, NULL, SIGKILL);
   two(meet_and_die, hear_no_answer, "late", SIGKILL);
   two(meet_and_lie, find_liar, NULL, 0);
+  shares = false;
+  again(speak_as_second, speak_with_second);
+  again(lie_as_second, refuse_second);
+  shares = true;
   for (uint64_t i = 0; i < rounds; i++) {
     snprintf(check_note, sizeof check_note, "(round %llu)", (unsigned long long)i);
     one((uint16_t)(1 + i % 2));

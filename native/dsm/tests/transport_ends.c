@@ -1,6 +1,7 @@
 /* Description: whatever carries messages, a node's last ones come before its farewell. A node that
  * looks only when it is told misses none. The end of a node is known to those that live in bounded
- * time, however much others send them. */
+ * time, however much others send them.  Where another process takes a dead node's place, those that
+ * live meet it, and hear all that it says. */
 #define _GNU_SOURCE
 #include "../fabric.h"
 #include "../transport.h"
@@ -297,6 +298,117 @@ static void say_nothing(void *name) {
   mr_transport_close(transport);
 }
 
+/* ---- another in a dead node's place -------------------------------------------------------- */
+
+static struct sockaddr_storage place; /* of the second node 0 */
+static int place_listens;
+
+struct bereaved {
+  struct mr_transport *transport;
+  struct mr_job again;
+  struct seen seen[2]; /* of the first node 0, of the second */
+  unsigned lives;
+};
+
+static void hear_either(void *context, uint16_t from, const void *message, size_t length) {
+  struct bereaved *b = context;
+  CHECK_EQUAL(from, 0);
+  on_message(&b->seen[b->lives], from, message, length);
+}
+
+static void meet_second(void *context, uint16_t from, bool farewell) {
+  struct bereaved *b = context;
+  char why[256];
+  on_down(from == 0 ? &b->seen[b->lives] : &(struct seen){.ended = false}, from, farewell);
+  if (from != 0 || b->lives == 1)
+    return;
+  CHECK(!farewell && !mr_transport_was_silent(b->transport, 0));
+  CHECK_EQUAL(mr_transport_rejoin(b->transport, &b->again, JOIN_SECONDS, why, sizeof why), 0);
+  int fds[MR_LINK_FDS];
+  CHECK(mr_transport_link_descriptors(b->transport, 0, fds) > 0 && fds[0] > 0);
+  b->lives++;
+}
+
+static void outlive(void *name, uint16_t me) {
+  static const struct mr_transport_sink both = {hear_either, meet_second};
+  struct bereaved b = {.again = {.nodes = nodes,
+                                 .me = me,
+                                 .listener = -1,
+                                 .addresses = addresses,
+                                 .incarnation = me,
+                                 .transport = name,
+                                 .again = true},
+                       .seen = {{.in_order = true}, {.in_order = true}}};
+  b.transport = join_as(me, name);
+  addresses[0] = place;
+  int64_t deadline = maru_now_ns() + LIVENESS_NS;
+  while (!b.seen[1].ended) {
+    int came = mr_transport_serve(b.transport, &both, &b);
+    CHECK(came >= 0 && maru_now_ns() < deadline);
+    if (came == 0)
+      poll(NULL, 0, 1);
+  }
+  CHECK(b.lives == 1 && b.seen[1].farewell && b.seen[0].in_order && b.seen[1].in_order);
+  CHECK_EQUAL(b.seen[1].messages, me == 1 ? MESSAGES : 0);
+  CHECK_EQUAL(mr_transport_farewell(b.transport), 0);
+  mr_transport_close(b.transport);
+}
+
+static void outlive_as_1(void *name) { outlive(name, 1); }
+static void outlive_as_2(void *name) { outlive(name, 2); }
+
+static void count_end(void *context, uint16_t from, bool farewell) {
+  (void)from;
+  (void)farewell;
+  ++*(unsigned *)context;
+}
+
+/* All that it says is heard before it goes. */
+static void be_second(void *name) {
+  static const struct mr_transport_sink ends = {on_message, count_end};
+  struct mr_job job = {.nodes = nodes,
+                       .listener = place_listens,
+                       .addresses = addresses,
+                       .transport = name,
+                       .again = true};
+  struct mr_transport *transport;
+  uint32_t incarnations[NODES_MOST];
+  unsigned ended = 0;
+  char why[256];
+  CHECK_EQUAL(mr_transport_join(&transport, &job, incarnations, JOIN_SECONDS, why, sizeof why), 0);
+  send_all(transport);
+  CHECK_EQUAL(mr_transport_farewell(transport), 0);
+  int64_t deadline = maru_now_ns() + LIVENESS_NS;
+  while (ended < nodes - 1u) {
+    int came = mr_transport_serve(transport, &ends, &ended);
+    CHECK(came >= 0 && maru_now_ns() < deadline);
+    if (came == 0)
+      poll(NULL, 0, 1);
+  }
+  mr_transport_close(transport);
+}
+
+static void run_again(const char *name) {
+  pid_t started[NODES_MOST];
+  snprintf(check_note, sizeof check_note, "(%s, again)", name);
+  nodes = 3;
+  listen_on_loopback(0);
+  place = addresses[0];
+  place_listens = listeners[0];
+  for (uint16_t node = 0; node < nodes; node++)
+    listen_on_loopback(node);
+  started[0] = start(die, (void *)name);
+  started[1] = start(outlive_as_1, (void *)name);
+  started[2] = start(outlive_as_2, (void *)name);
+  for (uint16_t node = 0; node < nodes; node++)
+    close(listeners[node]);
+  CHECK_EQUAL(finish(started[0]), SIGKILL);
+  started[0] = start(be_second, (void *)name);
+  close(place_listens);
+  for (uint16_t node = 0; node < nodes; node++)
+    CHECK_EQUAL(finish(started[node]), 0);
+}
+
 /* ---- all of it -------------------------------------------------------------------------- */
 
 static void run(const char *name, uint16_t count, void (*const roles[])(void *)) {
@@ -340,6 +452,7 @@ int main(void) {
   static const char *const always[] = {"tcp", "shm"};
   for (unsigned i = 0; i < sizeof always / sizeof *always; i++) {
     try(always[i]);
+    run_again(always[i]);
     run(always[i], 2, (void (*const[])(void *)){leave, doze});
     run(always[i], 2, (void (*const[])(void *)){expect, begin_late});
     run(always[i], 2, (void (*const[])(void *)){give_up, say_nothing});
