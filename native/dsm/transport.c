@@ -207,7 +207,8 @@ static void take_link(struct mr_transport *t, uint16_t node, int fd, int seconds
   t->up++;
 }
 
-/* As near as the one before was: who glances at memory alone would not hear of anything else. */
+/* As near as the one before was: who glances at memory alone would not hear of anything else, and
+ * what is read is chosen once. */
 static int meet_again(struct mr_transport *t, const struct mr_job *job, struct mr_card *cards,
                       int *fds, int seconds, char *why, size_t size) {
   uint32_t *incarnations = calloc(t->nodes, sizeof *incarnations);
@@ -223,8 +224,11 @@ static int meet_again(struct mr_transport *t, const struct mr_job *job, struct m
   free(incarnations);
   if (rc == 0 && t->near != NULL)
     rc = mr_near_connect(t->near, cards, fds, deadline, why, size);
-  if (rc == 0 && near && !mr_near_has(t->near, job->lost))
+  if (rc == 0 && near != (t->near != NULL && mr_near_has(t->near, job->lost))) {
     rc = -ENODATA;
+    if (*why == 0)
+      snprintf(why, size, near ? "it has ended" : "it shares memory with this node, and did not");
+  }
   struct epoll_event event = {.events = EPOLLIN, .data.u32 = job->lost};
   if (rc == 0 && epoll_ctl(t->ready, EPOLL_CTL_ADD, fds[job->lost], &event) < 0)
     rc = -errno;

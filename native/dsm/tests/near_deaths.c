@@ -50,6 +50,7 @@ static struct truth *truth;
 static words *memory, *twins;
 static struct mr_share share = {.pages = PAGES, .commons = -1};
 static bool shares = true; /* their memory, too */
+static const char *way = "shm";
 static uint16_t nodes;
 static struct sockaddr_storage addresses[NODES];
 static int listeners[NODES];
@@ -200,7 +201,7 @@ static struct mr_job job_of(uint16_t me) {
                          .listener = listeners[me],
                          .addresses = addresses,
                          .incarnation = me,
-                         .transport = "shm",
+                         .transport = way,
                          .share = shares ? &share : NULL};
 }
 
@@ -440,7 +441,7 @@ static struct mr_job job_again(uint16_t me) {
                          .listener = me == 0 ? place_listens : -1,
                          .addresses = addresses,
                          .incarnation = me,
-                         .transport = "shm",
+                         .transport = way,
                          .again = true};
 }
 
@@ -477,6 +478,45 @@ static void speak_as_second(void *unused) {
   (void)unused;
   CHECK_EQUAL(mr_transport_join(&t, &job, incarnations, JOIN_SECONDS, why, sizeof why), 0);
   speak_in_turns(t, 0);
+}
+
+/* The first was not what its card said, and reached otherwise. */
+static void lie_and_die(void *unused) {
+  struct meeting meeting;
+  char why[256];
+  (void)unused;
+  shake_hands(&meeting, true);
+  int64_t deadline = maru_now_ns() + INT64_C(1000000000) * JOIN_SECONDS;
+  CHECK_EQUAL(mr_near_connect(meeting.near, meeting.cards, meeting.fds, deadline, why, sizeof why),
+              0);
+  kill(getpid(), SIGKILL);
+}
+
+static void refuse_nearer(void *unused) {
+  struct talk talks[NODES] = {0};
+  struct mr_transport *t;
+  char why[256];
+  (void)unused;
+  CHECK_EQUAL(try_to_meet(1, &t, why, sizeof why), 0);
+  while (!talks[0].over)
+    serve_or_sleep(t, talks);
+  const struct mr_job again = job_again(1);
+  CHECK_EQUAL(mr_transport_rejoin(t, &again, JOIN_SECONDS, why, sizeof why), -ENODATA);
+  CHECK(strstr(why, "and did not") != NULL);
+  mr_transport_close(t);
+}
+
+static void be_nearer(void *unused) {
+  const struct mr_job job = job_again(0);
+  struct talk talks[NODES] = {0};
+  struct mr_transport *t;
+  uint32_t incarnations[NODES];
+  char why[256];
+  (void)unused;
+  CHECK_EQUAL(mr_transport_join(&t, &job, incarnations, JOIN_SECONDS, why, sizeof why), 0);
+  while (!talks[1].over)
+    serve_or_sleep(t, talks);
+  mr_transport_close(t);
 }
 
 /* It is not what its card says: node 1 reaches it, but not by its memory. */
@@ -543,7 +583,7 @@ static void two(void (*first)(void *), void (*second)(void *), void *argument, i
   end(pids, status);
 }
 
-static void again(void (*second)(void *), void (*other)(void *)) {
+static void again(void (*dying)(void *), void (*second)(void *), void (*other)(void *)) {
   begin(2);
   int first = listeners[0];
   struct sockaddr_storage first_address = addresses[0];
@@ -552,7 +592,7 @@ static void again(void (*second)(void *), void (*other)(void *)) {
   place_listens = listeners[0];
   listeners[0] = first;
   addresses[0] = first_address;
-  const pid_t dies = start(say_and_die, NULL), lives = start(other, NULL);
+  const pid_t dies = start(dying, NULL), lives = start(other, NULL);
   CHECK_EQUAL(finish(dies), SIGKILL);
   end((pid_t[]){start(second, NULL), lives}, 0);
   close(place_listens);
@@ -589,8 +629,11 @@ int main(void) {
   two(meet_and_die, hear_no_answer, "late", SIGKILL);
   two(meet_and_lie, find_liar, NULL, 0);
   shares = false;
-  again(speak_as_second, speak_with_second);
-  again(lie_as_second, refuse_second);
+  again(say_and_die, speak_as_second, speak_with_second);
+  again(say_and_die, lie_as_second, refuse_second);
+  way = "shm+tcp";
+  again(lie_and_die, be_nearer, refuse_nearer);
+  way = "shm";
   shares = true;
   for (uint64_t i = 0; i < rounds; i++) {
     snprintf(check_note, sizeof check_note, "(round %llu)", (unsigned long long)i);
