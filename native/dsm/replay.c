@@ -1,3 +1,4 @@
+/* Over 500 lines: a node's events, messages and clocks are kept and done again in one order. */
 #define _GNU_SOURCE
 #include "replay.h"
 

@@ -85,6 +85,11 @@ static void begin_recovery(struct job *job, struct keep *keep, bool alone) {
     job->signal(job, SIGKILL);
 }
 
+/* A node that could not repeat ends so, and its loss was counted. */
+static bool was_in_vain(const struct keep *keep, unsigned number, int code) {
+  return keep->single == (int)number && !keep->starts && code == STATUS_LOST;
+}
+
 bool mr_keep_lost(struct job *job, unsigned number, int code) {
   struct keep *keep = job->keep;
   if (keep == NULL || job->ending || job->over)
@@ -106,7 +111,8 @@ bool mr_keep_lost(struct job *job, unsigned number, int code) {
     mr_launch_end(job, STATUS_LOST);
     return true;
   }
-  if (++keep->losses > LOSSES_MOST) {
+  keep->losses += !was_in_vain(keep, number, code);
+  if (keep->losses > LOSSES_MOST) {
     fprintf(stderr, "maru: launch: lost node %u, the %uth time since checkpoint %u: given up\n",
             keep->lost, keep->losses, keep->committed);
     mr_launch_end(job, STATUS_LOST);

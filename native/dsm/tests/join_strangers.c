@@ -2,7 +2,10 @@
  *
  * Description: nodes meet whatever else connects to them: silent, slow, lying, more than are
  * held, more than there are descriptors. They show nobody their secret, and wait for a node that
- * has proved itself as long as it is there. */
+ * has proved itself as long as it is there.
+ *
+ * Over 500 lines: all of it has the same nodes and strangers.
+ */
 #define _GNU_SOURCE
 #include "../join.h"
 

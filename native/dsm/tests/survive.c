@@ -2,13 +2,14 @@
  * survive.c.in, whose arguments it takes.
  *
  *     survive NODES STEPS [MILLISECONDS [early|bus|segv|environment|unwatched|mapping|waits|ticks|
- *                                        holds]]
+ *                                        holds|differs]]
  *
  * What it prints follows from NODES and STEPS alone.  `early`, `bus`, `segv`: what is made before
  * maru_dsm_init cannot be saved either.  `waits`: does nothing of that.  Node 1 waits with changes
  * of its own until checkpoints were taken, in the folder SURVIVE_FOLDER. Then node 0 is lost, once.
  * `ticks`: a handler of a timer's looks at the clock, whatever the program does.  `holds`: node 0
- * has its error output locked while more than a MiB comes.
+ * has its error output locked while more than a MiB comes.  `differs`: what a node asks for depends
+ * on its process.
  */
 #define _GNU_SOURCE
 #include <maru/dsm.h>
@@ -218,6 +219,14 @@ static void hold_errors(void) {
   printf("node %u: %d\n", maru_dsm_node(), bytes[(2 << 20) - 1]);
 }
 
+static void ask_as_process(void) {
+  for (long step = 0; step < steps; step++) {
+    maru_dsm_fetch_add(SUM, getpid());
+    work_for(milliseconds);
+    maru_dsm_barrier(MEET);
+  }
+}
+
 static void share(void) {
   cells = maru_dsm_alloc(CELLS * sizeof *cells);
   list = maru_dsm_alloc(sizeof *list);
@@ -260,6 +269,8 @@ int main(int count, char **arguments) {
     be_interrupted();
   else if (strcmp(what, "holds") == 0)
     hold_errors();
+  else if (strcmp(what, "differs") == 0)
+    ask_as_process();
   else
     go_down(0);
   unsigned long all = 0;
