@@ -181,7 +181,7 @@ bool mr_journal_add(struct mr_journal *journal, enum mr_event_kind kind, uint16_
   memcpy(at, &entry, sizeof entry);
   if (length > 0)
     memcpy(at + sizeof entry, bytes, length);
-  /* Release: who finds the end there finds the event. */
+  /* Release: a process that finds the end there finds the event. */
   atomic_store_explicit(&journal->head->end, end + size, memory_order_release);
   return true;
 }

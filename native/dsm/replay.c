@@ -167,7 +167,7 @@ static void core_hears(uint16_t from, const void *message, size_t length) {
     mr_node_die(STATUS_INTERNAL, "node %u sent what is no message of this protocol", from);
 }
 
-/* The place is that of the next event; of `look` nothing happens. */
+/* Without going on. */
 static bool next_event(const struct mr_replay *r, struct mr_event *event) {
   uint64_t at = r->at;
   return mr_journal_read(r->journal, &at, event);

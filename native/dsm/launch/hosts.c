@@ -205,7 +205,7 @@ static void ask_for_place(struct job *job) {
 
 static void give_input_again(struct job *job);
 
-/* All agents hear where it is: last its own, which starts it. */
+/* All agents hear where it is. Its own starts it. */
 static void start_alone(struct job *job, struct host *host, int port) {
   struct keep *keep = job->keep;
   unsigned node = (unsigned)keep->single;
