@@ -83,6 +83,7 @@ static int map_all(struct mr_journal *j, int file) {
 int mr_journal_open(struct mr_journal **journal, int file) {
   struct mr_journal *j = calloc(1, sizeof *j);
   int rc = j != NULL ? map_all(j, file) : -ENOMEM;
+  close(file);
   if (rc < 0)
     free(j);
   else

@@ -40,7 +40,8 @@ struct mr_journal;
 
 /* Of the file for a journal of so many bytes: whole pages. */
 static inline size_t mr_journal_size(size_t capacity) { return MR_PAGE + capacity; }
-/* Of that file, which is all zero at first.  -EBADMSG: it is no journal. */
+/* Of that file, which is all zero at first, and is closed: the program's descriptors come first.
+ * -EBADMSG: it is no journal. */
 int mr_journal_open(struct mr_journal **journal, int file);
 void mr_journal_close(struct mr_journal *journal);
 /* Nothing happened. */

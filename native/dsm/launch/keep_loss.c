@@ -46,7 +46,7 @@ static void forget_lines(struct keep *keep, unsigned number) {
   keep->length = kept;
 }
 
-/* ---- who goes back -------------------------------------------------------------------------- */
+/* ---- which nodes go back ------------------------------------------------------------------- */
 
 static bool is_fault(int signal) {
   static const int faults[] = {SIGSEGV, SIGABRT, SIGFPE, SIGILL, SIGBUS, SIGTRAP, SIGSYS};

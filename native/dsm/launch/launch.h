@@ -8,7 +8,7 @@
  *     boost.c         `maru boost` beside them
  *     input.c         what node 0 reads
  *     keep.c          checkpoints (keep.h)
- *     keep_loss.c     who goes back when a node is lost
+ *     keep_loss.c     which nodes go back when one is lost
  *     keep_input.c    what node 0 reads again then
  *     folder.c        checkpoints in a folder
  *     kept.c          how they stand, for `maru top`

@@ -318,8 +318,9 @@ static void bereave(struct plan *plan) {
   }
 }
 
-/* All nodes are lost at some event, some times, and new ones go on from the last cut, again and
- * again.  Each read is right, and in the end all is done. */
+/* Nodes are lost at some event, some times after each cut. All are, and new ones go on from there,
+ * again and again. Or one is, and a new one does again what it did, of which the others hear
+ * nothing. Each read is right, and in the end all is done. */
 static void survive(struct plan *plan) {
   struct world *world = plan->world;
   for (uint32_t cuts = 1 + draw(plan, 3); cuts > 0; cuts--) {
@@ -328,8 +329,12 @@ static void survive(struct plan *plan) {
     world_cut(world, &cut);
     for (uint32_t losses = draw(plan, 4); losses > 0; losses--) {
       steps(plan);
-      world_restore(world, &cut);
-      seen_restored++;
+      if (world->shape.replays)
+        world_repeat(world, &cut, (uint16_t)draw(plan, world->shape.nodes));
+      else
+        world_restore(world, &cut);
+      seen_repeated += world->shape.replays;
+      seen_restored += !world->shape.replays;
     }
     world_cut_free(&cut);
   }
@@ -353,25 +358,6 @@ static void survive_each(struct plan *plan) {
   }
   check_homes(plan);
   world_cut_free(&cut);
-}
-
-/* One node after the other is lost at some event, some times since each cut, and a new one does
- * again what it did. The others hear nothing of it. */
-static void repeat(struct plan *plan) {
-  struct world *world = plan->world;
-  for (uint32_t cuts = 1 + draw(plan, 3); cuts > 0; cuts--) {
-    struct cut cut = {.reference = NULL};
-    steps(plan);
-    world_cut(world, &cut);
-    for (uint32_t losses = draw(plan, 4); losses > 0; losses--) {
-      steps(plan);
-      world_repeat(world, &cut, (uint16_t)draw(plan, world->shape.nodes));
-      seen_repeated++;
-    }
-    world_cut_free(&cut);
-  }
-  world_run(world);
-  check_homes(plan);
 }
 
 static void one(uint64_t seed) {
@@ -403,9 +389,7 @@ static void one(uint64_t seed) {
     steps(&plan);
   } else if (fate <= 8) {
     bereave(&plan);
-  } else if (shape.replays) {
-    repeat(&plan);
-  } else if (shape.survives && seed % 64 == 1) {
+  } else if (shape.survives && !shape.replays && seed % 64 == 1) {
     survive_each(&plan);
   } else if (shape.survives) {
     survive(&plan);

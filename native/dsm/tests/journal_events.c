@@ -5,6 +5,7 @@
 #include "../journal.h"
 #include "check.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -88,8 +89,11 @@ static bool add_one(uint64_t number, enum mr_event_kind kind) {
 
 /* Another process has it, and what the last has added. */
 static void open_again(void) {
+  int next = dup(file);
+  close(next);
   mr_journal_close(journal);
   CHECK_EQUAL(mr_journal_open(&journal, dup(file)), 0);
+  CHECK(fcntl(next, F_GETFD) < 0); /* it leaves no descriptor open */
 }
 
 static void trim(void) {
@@ -201,10 +205,10 @@ static void knows_what_was_sent(void) {
 static void is_none(void) {
   struct mr_journal *none;
   int other = memfd_create("none", 0);
-  CHECK_EQUAL(mr_journal_open(&none, other), -EBADMSG);
+  CHECK_EQUAL(mr_journal_open(&none, dup(other)), -EBADMSG);
   CHECK(ftruncate(other, (off_t)mr_journal_size(CAPACITY)) == 0);
   CHECK_EQUAL(pwrite(other, "nonsense", 8, 0), 8);
-  CHECK_EQUAL(mr_journal_open(&none, other), -EBADMSG);
+  CHECK_EQUAL(mr_journal_open(&none, dup(other)), -EBADMSG);
   close(other);
 }
 

@@ -83,7 +83,7 @@ keeps =
         ("--ckpt-dir", strOption (long "ckpt-dir" <> metavar "DIR" <> action "directory" <> help "Copy each checkpoint to this folder, too")),
         ("--resume", strOption (long "resume" <> metavar "DIR" <> action "directory" <> help "Go on from the checkpoint in this folder, with the same -n and COMMAND")),
         ("--output", strOption (long "output" <> metavar "held|now" <> completeWith ["held", "now"] <> help "With checkpoints: whether the nodes' output is held until it cannot come again (default held)")),
-        ("--recover", strOption (long "recover" <> metavar "all|lost" <> completeWith ["all", "lost"] <> help "With checkpoints: who goes back where a node is lost, all, or that node alone, which does again what it did (default all)")),
+        ("--recover", strOption (long "recover" <> metavar "all|lost" <> completeWith ["all", "lost"] <> help "With checkpoints: which nodes go back where one is lost: all, or that one alone, which does again what it did (default all)")),
         ("--journal", strOption (long "journal" <> metavar "MIB" <> help "With --recover lost: so much memory for what happens to each node between two checkpoints (default 256)"))
       ]
   where
