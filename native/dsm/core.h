@@ -176,6 +176,9 @@ struct mr_core_sink {
    * the home lived after the copy.  Else the page is asked for.  `bytes` is aligned to 64.  NULL:
    * every page is asked for. */
   int (*copy)(void *context, uint16_t home, uint32_t page, void *bytes, uint64_t *version);
+  /* MR_PAGE bytes to give of a page that the computing thread may be writing (replays): what is
+   * there at some moment. They are used before the next call. NULL: the core reads them itself. */
+  const void *(*gives)(void *context, uint32_t page, const void *memory);
   /* This node took a lock: `giver` gave it, this node itself where that took no message.  `behind`:
    * this node came right after it in the queue, and waited for its turn and perhaps for others
    * before that; all that lasted `ns`.  NULL: nobody wants to know, or there is no clock. */
@@ -206,7 +209,8 @@ struct mr_core_config {
    * twin as well, in which only this node's changes are missing. */
   bool compares;
   /* What the computing thread may access changes in its own requests alone, so that it makes the
-   * same ones if it is repeated (journal.h).  So no home is alone with a page. */
+   * same ones if it is repeated (journal.h).  So a home that is alone with a page and writes it
+   * goes on where the page is fetched: what it gives is the twin from then on. */
   bool replays;
   /* pages × 4096 bytes each, all zero, 64-byte aligned; the caller's, until the
    * core is destroyed.  `memory` is what protect speaks of; the core
@@ -232,9 +236,10 @@ struct mr_core_counters {
   uint64_t foreseen, unused;       /* pages that came unasked; that became old without a use */
   uint64_t copied;                 /* pages that this node copied from their homes' memory */
   uint64_t moved, passed_on; /* homes that left here; messages for pages whose home has left */
-  uint64_t carried, spared;  /* diffs that left with notices here; that made a copy new here */
-  uint64_t given, retaken;   /* locks: straight to the next; without a message */
-  uint64_t cleaned, kept;    /* it sent changes home while it waited; answers that came meanwhile */
+  uint64_t caught; /* pages that were fetched while their home wrote them alone (replays) */
+  uint64_t carried, spared; /* diffs that left with notices here; that made a copy new here */
+  uint64_t given, retaken;  /* locks: straight to the next; without a message */
+  uint64_t cleaned, kept;   /* it sent changes home while it waited; answers that came meanwhile */
   uint64_t intervals, notices, requests, news, dropped;
   uint64_t messages, bytes; /* sent */
   struct {

@@ -203,7 +203,7 @@ bool mr_journal_read(const struct mr_journal *journal, uint64_t *at, struct mr_e
 }
 
 /* So few bytes are moved to the ring's beginning, whose memory is there. */
-#define MOVED (64u * MR_PAGE)
+#define MOVED (4096u * MR_PAGE)
 
 /* Events go on at the ring's beginning, and with them what is left. Where this process is killed
  * meanwhile the journal is torn. */

@@ -98,6 +98,11 @@ static bool on_apart(void *context, struct mr_wait *wait) {
   return true;
 }
 
+static const void *on_gives(void *context, uint32_t page, const void *memory) {
+  (void)context;
+  return mr_replay_gives(mr_self.replay, page, memory);
+}
+
 /* Without a report nobody wants to know of locks: no clock is read for them. */
 static const struct mr_core_sink core_sink = {.send = on_send,
                                               .protect = on_protect,
@@ -137,6 +142,7 @@ void mr_self_create_core(struct mr_core_config *config, const uint32_t *incarnat
     config->limits.part_ns = 0;
   config->compares = mr_self.heat != NULL;
   mr_self.sink = core_sink;
+  mr_self.sink.gives = config->replays ? on_gives : NULL;
   mr_self.sink.locked = mr_self.heat != NULL ? on_locked : NULL;
   config->sink = &mr_self.sink;
   config->incarnations = incarnations;

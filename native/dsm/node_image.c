@@ -21,10 +21,11 @@ static void clean(void) {
 static bool rests(uint32_t number, uint64_t *sent, uint64_t *received) {
   pthread_mutex_lock(&mr_self.lock);
   bool repeats = mr_self.replay != NULL && mr_replay_repeats(mr_self.replay);
-  bool waits = mr_core_waits(mr_self.core) && !mr_self.done && !mr_self.restoring && !repeats;
-  if (waits)
+  bool waits = mr_core_waits(mr_self.core) && !mr_self.done && !mr_self.restoring;
+  bool stands = !repeats && (waits || mr_self.parked == number);
+  if (stands && !mr_core_rests(mr_self.core))
     clean();
-  bool all = (waits || (mr_self.parked == number && !repeats)) && mr_core_rests(mr_self.core);
+  bool all = stands && mr_core_rests(mr_self.core);
   mr_core_traffic(mr_self.core, sent, received);
   pthread_mutex_unlock(&mr_self.lock);
   return all;

@@ -44,6 +44,23 @@ static bool unwatched(const struct mr_core *core, uint32_t page) {
   return core->config.races == NULL && (core->config.nodes == 1 || core->pages[page].alone);
 }
 
+static void have_twin(struct mr_core *core, uint32_t page, const void *bytes) {
+  memcpy(twin_of(core, page), bytes, MR_PAGE);
+  core->pages[page].twin = true;
+  core->dirty[core->dirty_count++] = page;
+}
+
+/* The program goes on to write, and faults where it would have. What another node gets is the twin
+ * from here on. */
+static void catch_up(struct mr_core *core, uint32_t page) {
+  const struct mr_core_config *config = &core->config;
+  const uint8_t *memory = memory_of(core, page);
+  core->counters.caught++;
+  have_twin(core, page,
+            config->sink->gives != NULL ? config->sink->gives(config->context, page, memory)
+                                        : memory);
+}
+
 /* From here on what is written is watched; nobody knows what was written before. The page may hold
  * what this node has not released: an ordered program does not look there before it hears of the
  * release. */
@@ -53,12 +70,15 @@ void mr_end_alone(struct mr_core *core, uint32_t page) {
   if (!p->alone)
     return;
   p->alone = false;
-  if (written) {
+  if (written && core->config.replays) {
+    catch_up(core, page);
+  } else if (written) {
     /* First nobody may write any more, then it is read. */
     mr_set_access(core, page, MR_READ);
     mr_settle(core);
-    mr_history_forget(core->history, page);
   }
+  if (written)
+    mr_history_forget(core->history, page);
   mr_show(core, page);
 }
 
@@ -67,12 +87,11 @@ void mr_make_writable(struct mr_core *core, uint32_t page) {
   if (p->alone)
     hide(core, page);
   bool begins = !p->twin && !unwatched(core, page);
-  if (begins || (!p->twin && core->config.compares && access_of(core, page) != MR_READ_WRITE))
-    memcpy(twin_of(core, page), memory_of(core, page), MR_PAGE);
   if (begins) {
-    p->twin = true;
-    core->dirty[core->dirty_count++] = page;
+    have_twin(core, page, memory_of(core, page));
     mr_show(core, page);
+  } else if (!p->twin && core->config.compares && access_of(core, page) != MR_READ_WRITE) {
+    memcpy(twin_of(core, page), memory_of(core, page), MR_PAGE);
   }
   mr_set_access(core, page, MR_READ_WRITE);
 }
@@ -199,8 +218,7 @@ static void flush_page(struct mr_core *core, uint32_t page) {
   }
   /* A diff that goes along may make others' copies as new as this. */
   if (core->diff.blocks != 0) {
-    bool carried = notice(core, page, changed(core, page));
-    p->alone = !carried && !core->config.replays;
+    p->alone = !notice(core, page, changed(core, page));
   }
   p->in_row = 0;
   mr_show(core, page);
@@ -218,6 +236,7 @@ bool mr_flush(struct mr_core *core) {
   mr_settle(core);
   for (uint32_t i = 0; i < core->dirty_count; i++)
     flush_page(core, core->dirty[i]);
+  core->dirty_count = 0; /* what is given meanwhile may be loose from here on */
   return core->pending.awaited != 0;
 }
 

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "replay.h"
 
+#include "given.h"
 #include "journal.h"
 #include "message.h"
 #include "outbox.h"
@@ -35,12 +36,18 @@ struct mr_replay {
   _Atomic bool repeats;             /* under the lock; without it a hint */
   struct clock clocks[CLOCKS];
   uint64_t at;                      /* of the journal: so far it is done */
-  uint64_t requests;                /* of those that are yet to be done again */
   uint32_t noted;                   /* the last cut in the journal */
   uint64_t noted_at;                /* its place */
   struct mr_journal_sent sent, was; /* in this epoch; what the lost process had sent */
   uint64_t passes;                  /* times that the program came here since its last request */
   bool said;                        /* that the journal is torn */
+  bool waits;                       /* the program does while events happen again */
+  struct mr_given given;            /* in the stretch of the program that is running */
+  _Atomic bool unproved;            /* of the last stretch; under the lock, as `repeats` */
+  struct gave {
+    uint64_t page;
+    uint8_t bytes[MR_PAGE];
+  } gave; /* scratch */
   /* A look that came while this node repeats. */
   struct {
     uint16_t from;
@@ -75,9 +82,12 @@ struct mr_replay *mr_replay_open(void) {
   return r;
 }
 
-bool mr_replay_repeats(const struct mr_replay *replay) { return replay->repeats; }
+bool mr_replay_repeats(const struct mr_replay *replay) {
+  return replay->repeats || replay->unproved;
+}
 
 void mr_replay_close(struct mr_replay *replay) {
+  mr_given_free(&replay->given);
   mr_outbox_destroy(replay->outbox);
   mr_journal_close(replay->journal);
   explicit_bzero(replay->job.secret, sizeof replay->job.secret);
@@ -178,15 +188,18 @@ static void skip(struct mr_replay *r) {
   mr_journal_read(r->journal, &r->at, &event);
 }
 
-/* From here on what happens is new. */
+/* From here on what happens is new. The launcher hears of it when nothing is left to be compared.
+ */
 static void is_live(struct mr_replay *r) {
   if (r->sent.count < r->was.count)
     cannot("the program", "it sends less than it did");
+  r->unproved = r->given.count > 0;
   r->repeats = false;
   note_cut(r);
   if (r->look.length > 0)
     core_hears(r->look.from, r->look.bytes, r->look.length);
-  mr_checkpoints_started(mr_self.checkpoints);
+  if (!r->unproved)
+    mr_checkpoints_started(mr_self.checkpoints);
 }
 
 static void happens(struct mr_replay *r, const struct mr_event *event) {
@@ -195,8 +208,10 @@ static void happens(struct mr_replay *r, const struct mr_event *event) {
     renew(r);
   else if (event->kind == MR_EVENT_CLEANED)
     mr_core_clean(mr_self.core);
-  else
+  else if (event->kind == MR_EVENT_TOLD)
     core_hears(event->node, event->bytes, event->length);
+  else
+    cannot("the program", "it does not write a page that it wrote");
 }
 
 /* What happened until the program's next request; false: there is none, and that was all. */
@@ -210,10 +225,10 @@ static bool come_to_request(struct mr_replay *r, struct mr_event *event) {
   return false;
 }
 
-/* Where the program makes no more of those requests, the rest can be done at once. */
-static void end_if_rest(struct mr_replay *r) {
+/* The program runs on. What happened while it did, up to its next request, happens before. */
+static void run_on(struct mr_replay *r) {
   struct mr_event event;
-  if (r->repeats && r->requests == 0)
+  if (r->repeats)
     come_to_request(r, &event);
 }
 
@@ -224,16 +239,61 @@ void mr_replay_cleans(struct mr_replay *replay) {
 
 void mr_replay_goes_on(struct mr_replay *replay, const bool *done) {
   struct mr_event event;
+  replay->waits = true;
   while (replay->repeats && !*done) {
     if (!next_event(replay, &event)) {
       is_live(replay);
-      return;
+      break;
     }
     if (event.kind == MR_EVENT_ASKED)
       cannot("the program", "it waits where it did not");
     happens(replay, &event);
   }
-  end_if_rest(replay);
+  replay->waits = false;
+  run_on(replay);
+}
+
+/* ---- pages that are given while they are written ------------------------------------------- */
+
+/* What was given, and is again. */
+static const void *gives_again(struct mr_replay *r, const uint8_t *memory,
+                               const struct gave *gave) {
+  if (r->waits && memcmp(memory, gave->bytes, MR_PAGE) != 0)
+    cannot("the program", "it writes something else than it did");
+  if (!r->waits && mr_given_add(&r->given, memory, gave->bytes) < 0)
+    cannot("the program", "no memory to compare what it writes");
+  return gave->bytes;
+}
+
+/* A node that is killed between the message and this has not answered. */
+const void *mr_replay_gives(struct mr_replay *replay, uint32_t page, const void *memory) {
+  struct mr_event event;
+  struct gave *gave = &replay->gave;
+  if (replay->repeats && next_event(replay, &event) && event.kind == MR_EVENT_GAVE) {
+    const struct gave *was = event.bytes;
+    if (event.length != sizeof *was || was->page != page)
+      cannot("the program", "it writes another page than it did");
+    skip(replay);
+    return gives_again(replay, memory, was);
+  }
+  if (replay->repeats && replay->sent.count < replay->was.count)
+    cannot("this node's journal", "it lacks a page that was given away");
+  if (replay->repeats)
+    return memory;
+  gave->page = page;
+  memcpy(gave->bytes, memory, MR_PAGE);
+  add(replay, MR_EVENT_GAVE, mr_self.me, gave, sizeof *gave);
+  return gave->bytes;
+}
+
+/* At the end of a stretch. */
+static void prove(struct mr_replay *r) {
+  if (!mr_given_hold(&r->given))
+    cannot("the program", "it may write something else than it did");
+  if (!r->unproved)
+    return;
+  r->unproved = false;
+  mr_checkpoints_started(mr_self.checkpoints);
 }
 
 /* ---- requests ------------------------------------------------------------------------------ */
@@ -262,11 +322,11 @@ static void compare(const struct mr_replay *r, const struct request *was,
 
 void mr_replay_asks(struct mr_replay *replay, const struct mr_asked *asked) {
   struct mr_event event;
+  prove(replay);
   if (replay->repeats && come_to_request(replay, &event)) {
     const struct request was = request_of(&event);
     compare(replay, &was, asked);
     skip(replay);
-    replay->requests--;
   } else {
     const struct request request = {*asked, replay->sent.sum, replay->passes};
     note_cut(replay);
@@ -309,9 +369,9 @@ static int64_t look_at(struct mr_replay *r, int number, int64_t now) {
     if (was.asked.call != MR_CALL_CLOCK || was.asked.what != (uint32_t)number ||
         was.asked.two != (int64_t)clock->times)
       return sees_again(clock);
+    prove(r);
     skip(r);
-    r->requests--;
-    end_if_rest(r);
+    run_on(r);
     return sees(clock, was.asked.one);
   }
   const struct request request = {
@@ -368,8 +428,6 @@ static void hears_message(struct mr_replay *r, uint16_t from,
   add(r, MR_EVENT_TOLD, from, message->bytes, message->length);
   if (!r->repeats)
     core_hears(from, message->bytes, message->length);
-  else
-    end_if_rest(r);
 }
 
 void mr_replay_hears(struct mr_replay *replay, uint16_t from, const void *bytes, size_t length) {
@@ -444,14 +502,15 @@ static bool find_cut(struct mr_replay *r, uint32_t number, struct cut *cut) {
   return false;
 }
 
-/* What the journal has since. */
-static void count_events(struct mr_replay *r, struct cut *cut) {
+/* What the journal has since; whether a request of the program's is among it. */
+static bool count_events(struct mr_replay *r, struct cut *cut) {
   struct mr_event event;
+  bool asked = false;
   r->noted = (uint32_t)cut->number;
   r->noted_at = r->at;
   uint64_t place = r->at;
   for (uint64_t at = r->at; mr_journal_read(r->journal, &at, &event); place = at) {
-    r->requests += event.kind == MR_EVENT_ASKED;
+    asked |= event.kind == MR_EVENT_ASKED;
     if (event.kind == MR_EVENT_TOLD && event.node < mr_self.nodes)
       cut->counts[event.node].kept++;
     if (event.kind != MR_EVENT_CUT || event.length < sizeof cut->number)
@@ -461,13 +520,14 @@ static void count_events(struct mr_replay *r, struct cut *cut) {
     r->noted = (uint32_t)number;
     r->noted_at = place;
   }
+  return asked;
 }
 
 static void begin_again(struct mr_replay *r, uint32_t number) {
   static struct cut cut;
   if (mr_journal_torn(r->journal) || !find_cut(r, number, &cut))
     cannot("this node's journal", "it does not reach back to the checkpoint");
-  count_events(r, &cut);
+  bool asked = count_events(r, &cut);
   r->sent = cut.sent;
   r->was = mr_journal_sent(r->journal);
   for (uint16_t i = 0; i < mr_self.nodes; i++) {
@@ -477,7 +537,8 @@ static void begin_again(struct mr_replay *r, uint32_t number) {
     mr_outbox_part(r->outbox, i);
     greet(r, i);
   }
-  end_if_rest(r);
+  if (!asked)
+    run_on(r);
 }
 
 void mr_replay_begin(struct mr_replay *replay, const struct mr_job *job) {

@@ -59,6 +59,8 @@ void mr_replay_asks(struct mr_replay *replay, const struct mr_asked *asked);
 bool mr_replay_stops(struct mr_replay *replay, bool asks);
 /* The core is asked to clean now (save.h). */
 void mr_replay_cleans(struct mr_replay *replay);
+/* The core gives that page, which the program may be writing: the bytes to give. They are kept. */
+const void *mr_replay_gives(struct mr_replay *replay, uint32_t page, const void *memory);
 /* Until *done, or nothing is left to be done again. */
 void mr_replay_goes_on(struct mr_replay *replay, const bool *done);
 

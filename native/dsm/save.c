@@ -45,8 +45,10 @@ bool mr_core_rests(const struct mr_core *core) {
 }
 
 int mr_core_clean(struct mr_core *core) {
-  if (core->stopped || core->pending.phase != ASKING || core->dirty_count == 0)
+  enum phase phase = core->pending.phase;
+  if (core->stopped || (phase != ASKING && phase != IDLE) || core->dirty_count == 0)
     return mr_unless_stopped(core);
+  core->pending.before = phase;
   core->pending.phase = CLEANING;
   core->counters.cleaned++;
   if (!mr_flush(core))
@@ -350,7 +352,8 @@ static int load_homes(struct mr_core *core, struct mr_reader *in) {
   return 0;
 }
 
-/* Versions go on, so that a stamp says what it said. */
+/* Versions go on, so that a stamp says what it said: this node is alone with each page, as no copy
+ * is valid, and writes it without another version. */
 static int load_own_pages(struct mr_core *core, struct parts *parts, mr_saved_page *page_of,
                           void *context) {
   uint32_t page;
@@ -364,6 +367,8 @@ static int load_own_pages(struct mr_core *core, struct parts *parts, mr_saved_pa
       return -EBADMSG;
     if (page_of != NULL)
       memcpy(memory_of(core, page), bytes, MR_PAGE);
+    core->pages[page].version++;
+    core->pages[page].alone = true;
   }
   return 0;
 }

@@ -26,8 +26,9 @@
 bool mr_core_rests(const struct mr_core *core);
 /* It waits for a grant, and sends nothing home meanwhile. */
 bool mr_core_waits(const struct mr_core *core);
-/* If it waits for a grant, what it wrote goes home now.  A grant that comes before that is done
- * takes effect when it is: `done` is not called before, nor by this call.  0; -ECANCELED. */
+/* The computing thread waits for a grant, or stands still without a request: what it wrote goes
+ * home now. A grant that comes before that is done takes effect when it is: `done` is not called
+ * before, nor by this call. Nothing is done while it waits for something else. 0; -ECANCELED. */
 int mr_core_clean(struct mr_core *core);
 /* Messages, but those that look (deadlock.c). */
 void mr_core_traffic(const struct mr_core *core, uint64_t *sent, uint64_t *received);

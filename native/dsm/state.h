@@ -57,7 +57,7 @@ enum phase {
   FETCHING, /* a page is on its way here */
   FLUSHING, /* diffs are on their way home */
   ASKING,   /* the manager has the request */
-  CLEANING  /* the same, and diffs are on their way home (mr_core_clean) */
+  CLEANING  /* as before, and diffs are on their way home (mr_core_clean) */
 };
 
 /* A wait for a condition is several operations, one after the other. */
@@ -77,7 +77,8 @@ struct pending {
   uint32_t awaited;         /* FETCHING: pages; FLUSHING, CLEANING: acknowledgements */
   uint32_t condition, lock; /* all stages but SINGLE */
   bool woken;
-  bool granted; /* CLEANING: with that result, and the core's `granted` */
+  bool granted;      /* CLEANING: with that result, and the core's `granted` */
+  enum phase before; /* CLEANING: ASKING, or IDLE */
   int64_t result;
 };
 

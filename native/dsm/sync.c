@@ -71,7 +71,6 @@ static void sync_begin(struct mr_core *core, enum mr_op op, uint32_t id, int64_t
 
 void mr_flushed(struct mr_core *core) {
   uint16_t me = core->config.me;
-  core->dirty_count = 0;
   if (core->notice_count > 0) {
     int rc = mr_intervals_add(core->log, me, core->time[me] + 1, core->notices, core->notice_count,
                               core->carried.bytes);
@@ -260,7 +259,9 @@ static int take_effect(struct mr_core *core, int64_t result, const uint64_t *tim
 /* All is home that this node wrote before it waited.  What came meanwhile takes effect. */
 static void wait_on(struct mr_core *core) {
   struct pending *pending = &core->pending;
-  pending->phase = ASKING;
+  pending->phase = pending->before;
+  if (pending->phase == IDLE)
+    return;
   if (pending->granted) {
     pending->granted = false;
     take_effect(core, pending->result, core->granted);

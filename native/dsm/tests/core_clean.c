@@ -198,12 +198,29 @@ static void at_home(void) {
   run_all();
 }
 
-/* A node that computes, or has changed nothing, is left alone. */
-static void not_asked(void) {
+/* One that makes no request sends it home as well, and makes its next request after that. */
+static void stands_still(void) {
   open_world(false, false);
   change(0, 8);
   run_what_can();
+  CHECK(!world.nodes[0].waits && !mr_core_rests(core()));
   CHECK_EQUAL(mr_core_clean(core()), 0);
+  CHECK(!mr_core_rests(core()) && !mr_core_waits(core()));
+  run_what_can();
+  CHECK(mr_core_rests(core()));
+  CHECK_EQUAL(mr_core_access(core(), 2), MR_READ);
+  CHECK_EQUAL(cleaned(), 1);
+  change(0, 16);
+  emit(code(0), sync_of(MR_POST, 4, 1));
+  emit(code(1), sync_of(MR_WAIT, 4, 0));
+  look_at(1, 8);
+  look_at(1, 16);
+  run_all();
+}
+
+/* A node that has changed nothing is left alone. */
+static void not_asked(void) {
+  open_world(false, false);
   emit(code(0), sync_of(MR_POST, 4, 1));
   emit(code(0), sync_of(MR_WAIT, 7, 0));
   run_what_can();
@@ -242,6 +259,7 @@ int main(void) {
   signalled_at_once();
   signalled_asleep();
   at_home();
+  stands_still();
   not_asked();
   granted_twice();
   return 0;

@@ -266,6 +266,7 @@ static void count_rare(const struct world *world) {
     seen.retaken += c->retaken;
     seen.cleaned += c->cleaned;
     seen.kept += c->kept;
+    seen.caught += c->caught;
     seen.kinds[MR_HOLDS].messages += c->kinds[MR_HOLDS].messages;
   }
 }
@@ -408,17 +409,19 @@ int main(void) {
     one(seed + i);
   printf("%llu schedules from seed %llu; %llu homes moved, %llu messages passed on, %llu copies "
          "renewed, %llu pages copied, %llu nodes bereaved, %llu worlds restored, %llu nodes "
-         "repeated, %llu pages unasked, %llu in vain, %llu nodes cleaned, %llu granted meanwhile\n",
+         "repeated, %llu pages given while they were written, %llu pages unasked, %llu in vain, "
+         "%llu nodes cleaned, %llu granted meanwhile\n",
          (unsigned long long)schedules, (unsigned long long)seed, (unsigned long long)seen.moved,
          (unsigned long long)seen.passed_on, (unsigned long long)seen.spared,
          (unsigned long long)seen_shown, (unsigned long long)seen_bereaved,
          (unsigned long long)seen_restored, (unsigned long long)seen_repeated,
-         (unsigned long long)seen.foreseen, (unsigned long long)seen.unused,
-         (unsigned long long)seen.cleaned, (unsigned long long)seen.kept);
+         (unsigned long long)seen.caught, (unsigned long long)seen.foreseen,
+         (unsigned long long)seen.unused, (unsigned long long)seen.cleaned,
+         (unsigned long long)seen.kept);
   if (schedules >= 1000)
     CHECK(seen.moved > 0 && seen.passed_on > 0 && seen.spared > 0 && seen_bereaved > 0 &&
           seen_shown > 0 && seen_restored > 0 && seen_repeated > 0 && seen.given > 0 &&
-          seen.retaken > 0 && seen.cleaned > 0 && seen.kept > 0 &&
+          seen.retaken > 0 && seen.cleaned > 0 && seen.kept > 0 && seen.caught > 0 &&
           seen.kinds[MR_HOLDS].messages > 0);
   if (schedules >= 20000)
     CHECK(seen.foreseen > 0);

@@ -18,11 +18,11 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.append(str(HERE.parents[1] / "tests"))
 from own_group import outcome  # noqa: E402
 
-SOURCES = ["acquire.c", "core.c", "deadlock.c", "effects.c", "fetch.c", "habits.c", "history.c", "pages.c", "progress.c", "races.c", "save.c", "shown.c", "sync.c", "wanted.c", "manager.c", "intervals.c", "latch.c", "locks.c", "message.c", "diff.c"]
+SOURCES = ["acquire.c", "core.c", "deadlock.c", "effects.c", "fetch.c", "given.c", "habits.c", "history.c", "pages.c", "progress.c", "races.c", "save.c", "shown.c", "sync.c", "wanted.c", "manager.c", "intervals.c", "latch.c", "locks.c", "message.c", "diff.c"]
 # The quickest first; the first finding ends a mutant.
-TESTS = {"manager_steps": "1", "core_litmus": "300", "core_clean": "1", "core_edges": "50", "core_deadlock": "1", "core_habits": "1", "core_homes": "1", "core_ways": "1", "core_random": "30000", "history_steps": "1", "races_steps": "1", "diff_pages": "300"}
+TESTS = {"manager_steps": "1", "core_litmus": "300", "core_clean": "1", "core_edges": "50", "core_deadlock": "1", "core_habits": "1", "core_homes": "1", "core_ways": "1", "core_random": "30000", "history_steps": "1", "given_stretch": "1", "races_steps": "1", "diff_pages": "300"}
 # Where a source has a test of its own, that is the quickest to find.
-OWN = {"habits.c": "core_habits", "deadlock.c": "core_deadlock", "history.c": "history_steps", "races.c": "races_steps", "save.c": "core_random", "diff.c": "diff_pages"}
+OWN = {"habits.c": "core_habits", "deadlock.c": "core_deadlock", "history.c": "history_steps", "given.c": "given_stretch", "races.c": "races_steps", "save.c": "core_random", "diff.c": "diff_pages"}
 FLAGS = ["-std=gnu11", "-O1", "-w", "-fPIC", f"-I{HERE.parent.parent}/include", f"-I{HERE.parent.parent}/tests"]
 # Linked with every test, and what the sources need of others.
 HELPERS = ["world", "latched", "repeated"]
@@ -331,8 +331,12 @@ MUTANTS = [
     ("nobody is trusted", "habits.c", "if (habit->proofs % LOOKED_AFTER != 0)", "if (false)"),
     ("a use that was expected proves nothing", "habits.c", "habit->brought || habit->expected == habits->stretch", "habit->brought"),
     ("who got a change with its notice is forgotten", "pages.c",
-     "p->alone = !carried && !core->config.replays;", "p->alone = !core->config.replays;"),
-    ("a home is alone with a page though its node may be repeated", "pages.c", " && !core->config.replays;", ";"),
+     "    p->alone = !notice(core, page, changed(core, page));", "    notice(core, page, changed(core, page));\n    p->alone = true;"),
+    ("a home that may be repeated stops where its page is fetched", "pages.c", "if (written && core->config.replays)", "if (false)"),
+    ("what a home gives is not what it compares with", "pages.c", "            config->sink->gives != NULL ? config->sink->gives(config->context, page, memory)\n                                        : memory);", "            memory);"),
+    ("a node that stands still keeps what was fetched of it meanwhile", "save.c", "(phase != ASKING && phase != IDLE)", "phase != ASKING"),
+    ("who is alone where a history begins anew says nothing of what it writes", "save.c", "    core->pages[page].version++;\n", ""),
+    ("what was given and is something else now passes", "given.c", "      return false;\n  return true;", "      return true;\n  return true;"),
     ("news change what a program that computes may access", "sync.c", "  return phase == FETCHING || (phase == IDLE && core->config.replays);", "  return phase == FETCHING;"),
     ("copies outlive the history that they are of", "save.c", "  core->anew = true;\n", ""),
     ("versions begin anew with a history", "save.c", "    mr_take(&parts->versions, &core->pages[page].version, sizeof core->pages[page].version);", "    core->pages[page].version = 1;"),

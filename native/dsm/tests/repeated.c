@@ -57,9 +57,29 @@ void repeated_request(struct node *node, enum code code, uint32_t id, int64_t on
     return;
   }
   const struct happened *was = next_told(node);
+  /* What is changed and changed back is taken for something else. */
+  CHECK(mr_given_hold(&node->given) || node->writes > 1);
+  node->writes = 0;
   CHECK(was != NULL && was->request == made.request && was->id == made.id && was->ran == made.ran &&
         was->values[0] == one && was->values[1] == two);
   node->told.next++;
+}
+
+/* What it gave of a page that it was writing, right after the message that asked for it. */
+const void *repeated_gives(struct node *node, uint32_t page, const void *memory) {
+  const struct happened *was = next_told(node);
+  if (!node->repeats) {
+    add_message(&node->told, node->number, memory, MR_PAGE);
+    node->told.each[node->told.count - 1].request = GIVES;
+    node->told.each[node->told.count - 1].id = page;
+    return memory;
+  }
+  CHECK(was != NULL && was->request == GIVES && was->id == page);
+  CHECK(!node->waits || memcmp(was->bytes, memory, MR_PAGE) == 0);
+  if (!node->waits)
+    CHECK_EQUAL(mr_given_add(&node->given, memory, was->bytes), 0);
+  node->told.next++;
+  return was->bytes;
 }
 
 uint32_t repeated_brings(const struct node *node) {
@@ -173,6 +193,8 @@ void world_repeat(struct world *world, struct cut *cut, uint16_t number) {
   while (node->ran < was.ran)
     world_run_instruction(node);
   CHECK(node->sent.next == node->sent.count);
+  CHECK(mr_given_hold(&node->given) || node->writes > 1);
+  mr_given_free(&node->given);
   compare(node, &was);
   node->repeats = false;
   world_drop_core(&was);

@@ -2,20 +2,22 @@
  * survive.c.in, whose arguments it takes.
  *
  *     survive NODES STEPS [MILLISECONDS [early|bus|segv|environment|unwatched|mapping|waits|ticks|
- *                                        holds|differs]]
+ *                                        holds|differs|given|given-else]]
  *
  * What it prints follows from NODES and STEPS alone.  `early`, `bus`, `segv`: what is made before
  * maru_dsm_init cannot be saved either.  `waits`: does nothing of that.  Node 1 waits with changes
  * of its own until checkpoints were taken, in the folder SURVIVE_FOLDER. Then node 0 is lost, once.
  * `ticks`: a handler of a timer's looks at the clock, whatever the program does.  `holds`: node 0
  * has its error output locked while more than a MiB comes.  `differs`: what a node asks for depends
- * on its process.
+ * on its process.  `given`: node 1 gets a page again and again while node 0 writes it;
+ * `given-else`: what node 0 writes depends on its process, and nothing else does.
  */
 #define _GNU_SOURCE
 #include <maru/dsm.h>
 
 #include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -227,6 +229,24 @@ static void ask_as_process(void) {
   }
 }
 
+/* Node 0 is the page's home, and alone with it at each first barrier. */
+static void be_given(bool else_) {
+  volatile long *page = maru_dsm_alloc(4096);
+  if (page == NULL || maru_dsm_home((const void *)page) != 0)
+    exit(4);
+  for (long step = 1; step <= steps; step++) {
+    if (maru_dsm_node() == 0)
+      page[0] = else_ ? getpid() : step;
+    maru_dsm_barrier(MEET);
+    if (maru_dsm_node() == 0)
+      for (long i = 0; i < milliseconds * 1000000; i++)
+        page[1] = i;
+    else if (!else_ && page[0] != step)
+      exit(5);
+    maru_dsm_barrier(MEET);
+  }
+}
+
 static void share(void) {
   cells = maru_dsm_alloc(CELLS * sizeof *cells);
   list = maru_dsm_alloc(sizeof *list);
@@ -271,6 +291,8 @@ int main(int count, char **arguments) {
     hold_errors();
   else if (strcmp(what, "differs") == 0)
     ask_as_process();
+  else if (strncmp(what, "given", 5) == 0)
+    be_given(what[5] != 0);
   else
     go_down(0);
   unsigned long all = 0;

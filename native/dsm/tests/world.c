@@ -123,6 +123,10 @@ static int on_copy(void *context, uint16_t home, uint32_t page, void *bytes, uin
   return rc;
 }
 
+static const void *on_gives(void *context, uint32_t page, const void *memory) {
+  return repeated_gives(context, page, memory);
+}
+
 static void on_locked(void *context, uint32_t id, uint16_t giver, bool behind, uint64_t ns) {
   struct node *node = context;
   (void)id;
@@ -139,6 +143,7 @@ static const struct mr_core_sink sink = {.send = on_send,
                                          .now = on_now,
                                          .stuck = on_stuck,
                                          .copy = on_copy,
+                                         .gives = on_gives,
                                          .locked = on_locked,
                                          .unlock = latched_unlock,
                                          .apart = latched_apart};
@@ -334,6 +339,7 @@ static bool touch(struct node *node, const struct instruction *i) {
   CHECK(mr_core_access(node->core, page) >= node->mapped[page]);
   if (i->code == WRITE) {
     memcpy(node->memory + i->address, reg, i->length);
+    node->writes++;
     if (!node->repeats) /* others may have written since */
       memcpy(node->world->reference + i->address, reg, i->length);
     return true;
@@ -414,6 +420,7 @@ void world_run_instruction(struct node *node) {
     node->next = i->id;
     return;
   case BRINGS:
+  case GIVES:
     CHECK(!"no instruction");
   }
   node->next++;
@@ -470,9 +477,9 @@ static bool runnable(const struct node *node) {
          (!node->ended || node->world->parking);
 }
 
-/* Nobody who waits hears of it. */
+/* Nobody who stands still hears of it. */
 static void clean(struct node *node) {
-  if (node->gone)
+  if (node->gone || !(node->parked || (node->waits && node->at_latch == APART)))
     return;
   bool waited = node->waits;
   repeated_cleans(node);

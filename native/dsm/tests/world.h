@@ -11,6 +11,7 @@
 
 #include "../core.h"
 #include "../diff.h"
+#include "../given.h"
 #include "../latch.h"
 #include "../shown.h"
 
@@ -30,7 +31,8 @@ enum code {
                 is expected to be as register `address` */
   JUMP_ZERO, /* to instruction `id` if the register is 0 */
   JUMP,
-  BRINGS /* no instruction: a READ or WRITE says beforehand what comes */
+  BRINGS, /* no instruction: a READ or WRITE says beforehand what comes */
+  GIVES   /* none either: a page that the node writes is given away */
 };
 
 struct instruction {
@@ -113,7 +115,7 @@ struct message {
 /* What happened to a node since the last cut, or what it did: message or request, one by one. */
 struct happened {
   uint8_t request; /* 0: a message, of or to `node`, whose bytes these are; of none: it cleans; else
-                      its code, */
+                      its code, and with GIVES these are the page */
   uint16_t node;
   uint32_t id;
   uint64_t ran; /* in the instruction of that number */
@@ -153,6 +155,8 @@ struct node {
   struct past_of told, sent;                   /* with `replays` */
   uint64_t ran;                                /* instructions since the cut */
   bool repeats;                                /* it does again what it did since */
+  struct mr_given given;                       /* meanwhile */
+  uint32_t writes;                             /* since its last request */
 };
 
 struct channel {
@@ -233,6 +237,7 @@ void world_repeat(struct world *world, struct cut *cut, uint16_t node);
 void repeated_told(struct node *node, uint16_t from, const void *bytes, size_t length);
 void repeated_request(struct node *node, enum code code, uint32_t id, int64_t one, int64_t two);
 void repeated_cleans(struct node *node);
+const void *repeated_gives(struct node *node, uint32_t page, const void *memory);
 /* So many pages it said beforehand; 0: it did not. */
 uint32_t repeated_brings(const struct node *node);
 void repeated_sends(struct node *node, uint16_t to, const void *bytes, size_t length);
