@@ -43,3 +43,9 @@ int mr_acquire(struct mr_core *core, const uint64_t *time) {
   mr_time_join(core->time, time, core->config.nodes);
   return 0;
 }
+
+int mr_acquire_later(struct mr_core *core) {
+  int rc = core->has_later ? mr_acquire(core, core->later) : 0;
+  core->has_later = false;
+  return rc;
+}

@@ -25,6 +25,7 @@ void mr_settle(struct mr_core *core) {
 
 void mr_set_access(struct mr_core *core, uint32_t page, enum mr_access access) {
   mr_mark_access(core, page, access);
+  core->pages[page].hidden = false;
   if (core->settling.count > 0 && core->settling.access == access &&
       core->settling.page + core->settling.count == page) {
     core->settling.count++;

@@ -107,6 +107,7 @@ int mr_core_read(struct mr_core *core, uint32_t page) {
   note_use(core, page);
   if (core->config.nodes == 1)
     open_next(core, page);
+  mr_show_with(core, page);
   /* The shell's mapping may lag behind: at first nothing is mapped. */
   mr_set_access(core, page, access_of(core, page));
   mr_finish(core, 0);

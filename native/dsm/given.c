@@ -6,9 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define WORDS (MR_PAGE / sizeof(uint64_t))
+
 struct mr_given_page {
   const uint8_t *memory;
-  uint8_t before[MR_PAGE], gave[MR_PAGE];
+  uint64_t before[WORDS], gave[WORDS];
 };
 
 int mr_given_add(struct mr_given *given, const uint8_t *memory, const uint8_t *gave) {
@@ -28,9 +30,12 @@ int mr_given_add(struct mr_given *given, const uint8_t *memory, const uint8_t *g
 }
 
 static bool holds(const struct mr_given_page *page) {
-  for (size_t i = 0; i < MR_PAGE; i++)
-    if (page->gave[i] != page->before[i] && page->before[i] == page->memory[i])
+  uint64_t now;
+  for (size_t i = 0; i < WORDS; i++) {
+    memcpy(&now, page->memory + i * sizeof now, sizeof now);
+    if (page->gave[i] != page->before[i] && page->before[i] == now)
       return false;
+  }
   return true;
 }
 

@@ -196,17 +196,20 @@ void mr_send_news(struct mr_core *core, uint16_t to, enum mr_message_type type) 
   mr_dispatch(core, to);
 }
 
+void mr_news_to_all(struct mr_core *core) {
+  core->since_news = core->bytes_since_news = 0;
+  core->counters.news++;
+  for (uint16_t to = 0; to < core->config.nodes && !core->stopped; to++)
+    if (to != core->config.me)
+      mr_send_news(core, to, MR_NEWS);
+}
+
 void mr_spread_news(struct mr_core *core) {
   uint64_t most = core->config.log_most, bytes = core->config.log_bytes;
   core->since_news++;
   core->bytes_since_news += core->notice_count * sizeof(struct mr_notice) + core->carried.length;
   bool many = core->since_news >= most / 2 && mr_intervals_held(core->log) > most;
   bool large = core->bytes_since_news >= bytes / 2 && mr_intervals_bytes(core->log) > bytes;
-  if (!many && !large)
-    return;
-  core->since_news = core->bytes_since_news = 0;
-  core->counters.news++;
-  for (uint16_t to = 0; to < core->config.nodes && !core->stopped; to++)
-    if (to != core->config.me)
-      mr_send_news(core, to, MR_NEWS);
+  if (many || large)
+    mr_news_to_all(core);
 }

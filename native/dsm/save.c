@@ -5,15 +5,16 @@
 #include <stdlib.h>
 
 #define MAGIC UINT64_C(0x65726f632075726d) /* "mru core" */
-#define VERSION 3u
+#define VERSION 4u
 
-/* What comes first.  Then the parts: objects, locks, page numbers, their versions, homes. */
+/* What comes first.  Then the parts: objects, locks, page numbers, their versions, homes, copies,
+ * pages that their home is alone with. */
 struct head {
   uint64_t magic;
   uint32_t version;
   uint16_t nodes, me;
   uint32_t pages, home_run, objects, unused;
-  uint64_t objects_bytes, locks_count, pages_count, homes_count;
+  uint64_t objects_bytes, locks_count, pages_count, homes_count, copies_count, alone_count;
   /* What the computing thread waits for. */
   uint8_t waits, stage, op, unused_too;
   uint32_t id, condition, lock;
@@ -28,6 +29,16 @@ struct saved_home {
   uint16_t home, was_here;
 };
 
+/* Of a page that its home is alone with: that the home wrote it last. */
+#define WRITTEN (UINT32_C(1) << 31)
+_Static_assert(MR_PAGES_MAX <= WRITTEN, "no page has that bit");
+
+/* Of a page whose home is elsewhere; where histories begin anew. */
+struct saved_copy {
+  uint64_t version;
+  uint32_t page, unused;
+};
+
 struct saved_lock {
   uint64_t turn;
   uint32_t id;
@@ -39,20 +50,45 @@ struct saved_lock {
 
 bool mr_core_waits(const struct mr_core *core) { return core->pending.phase == ASKING; }
 
+/* Where histories begin anew and copies stay, all have to know which are old. */
+static bool has_told(const struct mr_core *core) {
+  uint16_t me = core->config.me;
+  return !core->config.replays || core->time[me] <= core->told_all ||
+         core->time[me] <= core->floor[me];
+}
+
+static bool has_heard(const struct mr_core *core) {
+  return !core->config.replays || !core->has_later;
+}
+
 bool mr_core_rests(const struct mr_core *core) {
-  return !core->stopped && core->dirty_count == 0 &&
+  return !core->stopped && core->dirty_count == 0 && has_told(core) && has_heard(core) &&
          (core->pending.phase == IDLE || core->pending.phase == ASKING);
 }
 
-int mr_core_clean(struct mr_core *core) {
-  enum phase phase = core->pending.phase;
-  if (core->stopped || (phase != ASKING && phase != IDLE) || core->dirty_count == 0)
-    return mr_unless_stopped(core);
-  core->pending.before = phase;
+static void send_home(struct mr_core *core) {
+  core->pending.before = core->pending.phase;
   core->pending.phase = CLEANING;
   core->counters.cleaned++;
   if (!mr_flush(core))
     mr_flushed(core);
+}
+
+static void tell_all(struct mr_core *core) {
+  core->told_all = core->time[core->config.me];
+  mr_news_to_all(core);
+}
+
+int mr_core_clean(struct mr_core *core) {
+  enum phase phase = core->pending.phase;
+  if (core->stopped || (phase != ASKING && phase != IDLE))
+    return mr_unless_stopped(core);
+  if (!has_heard(core) && mr_acquire_later(core) < 0)
+    return -ECANCELED;
+  if (core->dirty_count > 0)
+    send_home(core);
+  if (core->pending.phase == phase && !has_told(core))
+    tell_all(core);
   return mr_unless_stopped(core);
 }
 
@@ -116,6 +152,34 @@ static uint64_t list_homes(const struct mr_core *core, struct mr_writer *out) {
   return count;
 }
 
+/* Known: where a history began anew most pages are nobody's copy. */
+static bool is_copy(const struct mr_core *core, uint32_t page) {
+  return core->config.replays && core->pages[page].known && !at_home(core, page) &&
+         access_of(core, page) != MR_NONE;
+}
+
+static uint64_t list_copies(const struct mr_core *core, struct mr_writer *out) {
+  uint64_t count = 0;
+  for (uint32_t page = 0; page < core->config.pages; page++)
+    if (is_copy(core, page)) {
+      struct saved_copy saved = {core->pages[page].version, page, 0};
+      mr_put(out, &saved, sizeof saved);
+      count++;
+    }
+  return count;
+}
+
+static uint64_t list_alone(const struct mr_core *core, struct mr_writer *out) {
+  uint64_t count = 0;
+  for (uint32_t page = 0; page < core->config.pages && core->config.replays; page++)
+    if (core->pages[page].alone) {
+      uint32_t saved = page | (core->pages[page].written ? WRITTEN : 0);
+      mr_put(out, &saved, sizeof saved);
+      count++;
+    }
+  return count;
+}
+
 static struct head head_of(const struct mr_core *core) {
   const struct pending *pending = &core->pending;
   struct head head = {.magic = MAGIC,
@@ -155,10 +219,21 @@ static int give_pages(const struct mr_core *core, const uint8_t *numbers, uint64
   return rc;
 }
 
+/* What a copy has may change without a version: its node's own, beside what others wrote. */
+static int give_copies(const struct mr_core *core, const uint8_t *copies, uint64_t count,
+                       const struct mr_save *to) {
+  int rc = 0;
+  for (struct saved_copy copy; count > 0 && rc >= 0; count--, copies += sizeof copy) {
+    memcpy(&copy, copies, sizeof copy);
+    rc = to->page(to->context, copy.page, 0, memory_of(core, copy.page));
+  }
+  return rc;
+}
+
 size_t mr_core_saved_pages(const struct mr_core *core) {
   size_t count = 0;
   for (uint32_t page = 0; page < core->config.pages; page++)
-    count += is_written(core, page);
+    count += is_written(core, page) || is_copy(core, page);
   return count;
 }
 
@@ -174,11 +249,16 @@ int mr_core_save(const struct mr_core *core, const struct mr_save *to) {
   head.pages_count = list_pages(core, &out);
   list_versions(core, numbers, head.pages_count, &out);
   head.homes_count = list_homes(core, &out);
+  size_t copies = out.length;
+  head.copies_count = list_copies(core, &out);
+  head.alone_count = list_alone(core, &out);
   int rc = out.failed ? -ENOMEM : to->put(to->context, &head, sizeof head);
   if (rc >= 0 && out.length > 0)
     rc = to->put(to->context, out.bytes, out.length);
   if (rc >= 0)
     rc = give_pages(core, out.bytes + numbers, head.pages_count, to);
+  if (rc >= 0)
+    rc = give_copies(core, out.bytes + copies, head.copies_count, to);
   free(out.bytes);
   return rc < 0 ? rc : 0;
 }
@@ -188,7 +268,7 @@ int mr_core_save(const struct mr_core *core, const struct mr_save *to) {
 /* One node's bytes in their parts; each part lies within them. */
 struct parts {
   struct head head;
-  struct mr_reader objects, locks, numbers, versions, homes;
+  struct mr_reader objects, locks, numbers, versions, homes, copies, alone;
 };
 
 static bool cut_off(struct mr_reader *from, uint64_t count, size_t size, struct mr_reader *part) {
@@ -210,7 +290,8 @@ static bool part(const struct mr_saved *saved, struct parts *parts) {
          cut_off(&all, head->pages_count, sizeof(uint32_t), &parts->numbers) &&
          cut_off(&all, head->pages_count, sizeof(uint64_t), &parts->versions) &&
          cut_off(&all, head->homes_count, sizeof(struct saved_home), &parts->homes) &&
-         all.left == 0;
+         cut_off(&all, head->copies_count, sizeof(struct saved_copy), &parts->copies) &&
+         cut_off(&all, head->alone_count, sizeof(uint32_t), &parts->alone) && all.left == 0;
 }
 
 static bool is_of(const struct mr_core *core, uint16_t node, const struct head *head) {
@@ -229,6 +310,10 @@ int mr_core_list_pages(const struct mr_saved *saved, int (*each)(void *context, 
   while (parts.numbers.left > 0 && rc >= 0) {
     mr_take(&parts.numbers, &page, sizeof page);
     rc = each(context, page);
+  }
+  for (struct saved_copy copy; parts.copies.left > 0 && rc >= 0;) {
+    mr_take(&parts.copies, &copy, sizeof copy);
+    rc = each(context, copy.page);
   }
   return rc < 0 ? rc : 0;
 }
@@ -352,8 +437,17 @@ static int load_homes(struct mr_core *core, struct mr_reader *in) {
   return 0;
 }
 
-/* Versions go on, so that a stamp says what it said: this node is alone with each page, as no copy
- * is valid, and writes it without another version. */
+static bool take_bytes(struct mr_core *core, uint32_t page, size_t number, mr_saved_page *page_of,
+                       void *context) {
+  if (page_of == NULL)
+    return true;
+  const uint8_t *bytes = page_of(context, number);
+  if (bytes != NULL)
+    memcpy(memory_of(core, page), bytes, MR_PAGE);
+  return bytes != NULL;
+}
+
+/* Versions go on, so that a stamp says what it said. */
 static int load_own_pages(struct mr_core *core, struct parts *parts, mr_saved_page *page_of,
                           void *context) {
   uint32_t page;
@@ -362,13 +456,34 @@ static int load_own_pages(struct mr_core *core, struct parts *parts, mr_saved_pa
     if (page >= core->config.pages || !at_home(core, page) || core->pages[page].version != 0)
       return -EBADMSG;
     mr_take(&parts->versions, &core->pages[page].version, sizeof core->pages[page].version);
-    const uint8_t *bytes = page_of != NULL ? page_of(context, number) : memory_of(core, page);
-    if (bytes == NULL)
+    if (!take_bytes(core, page, number, page_of, context))
       return -EBADMSG;
-    if (page_of != NULL)
-      memcpy(memory_of(core, page), bytes, MR_PAGE);
-    core->pages[page].version++;
+    core->pages[page].hidden = true;
+  }
+  while (parts->alone.left > 0) {
+    mr_take(&parts->alone, &page, sizeof page);
+    bool written = (page & WRITTEN) != 0;
+    page &= ~WRITTEN;
+    if (page >= core->config.pages || !at_home(core, page))
+      return -EBADMSG;
     core->pages[page].alone = true;
+    core->pages[page].written = written;
+  }
+  return 0;
+}
+
+/* After the homes. All know which copies are old: these are not. */
+static int load_copies(struct mr_core *core, struct parts *parts, mr_saved_page *page_of,
+                       void *context) {
+  struct saved_copy copy;
+  for (size_t number = (size_t)parts->head.pages_count; parts->copies.left > 0; number++) {
+    mr_take(&parts->copies, &copy, sizeof copy);
+    if (copy.page >= core->config.pages || at_home(core, copy.page) ||
+        core->pages[copy.page].known || !take_bytes(core, copy.page, number, page_of, context))
+      return -EBADMSG;
+    core->pages[copy.page].version = copy.version;
+    core->pages[copy.page].hidden = true;
+    mr_mark_access(core, copy.page, MR_READ);
   }
   return 0;
 }
@@ -382,6 +497,8 @@ int mr_core_load_own(struct mr_core *core, const struct mr_saved *saved, mr_save
   int rc = load_homes(core, &parts.homes);
   if (rc == 0)
     rc = load_own_pages(core, &parts, page_of, context);
+  if (rc == 0)
+    rc = load_copies(core, &parts, page_of, context);
   if (rc == 0)
     rc = mr_manager_load(core->manager, &parts.objects);
   if (rc == 0)

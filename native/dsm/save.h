@@ -8,6 +8,11 @@
  * node is the home and that were ever written; the objects that it manages; its locks; what its
  * thread waits for.
  *
+ * Where histories begin anew (mr_core_load_own) copies of pages stay, for to fetch them again costs
+ * more than the rest of a checkpoint. So all have to know which are old: a node that stands still
+ * tells all of its intervals, and acquires what others tell. Then a copy that is valid is what its
+ * home has, or its home is alone. Saved are copies as well, and with which pages a home is alone.
+ *
  * Pages are given one by one, each with a *stamp*.  Of one page that a core gives twice, equal
  * stamps that are not 0 say equal bytes: so a page that nobody changed need not be looked at.
  *
@@ -22,13 +27,16 @@
 
 #include "core.h"
 
-/* The computing thread makes no request or waits for a grant, and has nothing of its own. */
+/* The computing thread makes no request or waits for a grant, and has nothing of its own that
+ * others have not heard of. */
 bool mr_core_rests(const struct mr_core *core);
 /* It waits for a grant, and sends nothing home meanwhile. */
 bool mr_core_waits(const struct mr_core *core);
 /* The computing thread waits for a grant, or stands still without a request: what it wrote goes
- * home now. A grant that comes before that is done takes effect when it is: `done` is not called
- * before, nor by this call. Nothing is done while it waits for something else. 0; -ECANCELED. */
+ * home now, and where histories begin anew all hear of it. To be called again when that has come to
+ * rest: others may have told of theirs. A grant that comes before takes effect when it is done:
+ * `done` is not called before, nor by this call. Nothing is done while the thread waits for
+ * something else. 0; -ECANCELED. */
 int mr_core_clean(struct mr_core *core);
 /* Messages, but those that look (deadlock.c). */
 void mr_core_traffic(const struct mr_core *core, uint64_t *sent, uint64_t *received);
@@ -69,7 +77,8 @@ int mr_core_load(struct mr_core *core, const struct mr_saved *saved, mr_saved_pa
 /* The same with a history that begins anew, from this node's own bytes, where all nodes do that at
  * one cut: by mr_core_renew where they go on, by this in a new core.  Both cores are alike then, so
  * what the one did after the cut the other does again if it is asked and told the same (journal.h).
- * No copy is valid, and times are zero. `page_of` NULL: the core's memory holds its pages. */
+ * Times are zero, and every page is to be asked for again: what is here comes without a message.
+ * `page_of` NULL: the core's memory holds its pages. */
 int mr_core_load_own(struct mr_core *core, const struct mr_saved *saved, mr_saved_page *page_of,
                      void *context);
 /* Of a core that rests.  `protect` allows nothing.  Time and memory: about the job's pages. -EBUSY:

@@ -37,6 +37,7 @@ struct page {
   bool unsteady : 1;    /* home: another node than the first writes it */
   bool known : 1;       /* its access was said since the core was created */
   bool alone : 1;       /* home: nobody else has a copy of this version, see mr_end_alone */
+  bool hidden : 1;      /* a history began anew with it, and the shell has not heard of it since */
 };
 #define MR_WARM 3
 #define MR_READ_MOST 31
@@ -173,6 +174,7 @@ struct mr_core {
   uint64_t *later;   /* what to acquire when the fetch is done, or another request */
   uint64_t *granted; /* what to acquire when all is home */
   bool has_later;
+  uint64_t told_all;                     /* own intervals; where it stood still (mr_core_clean) */
   uint64_t since_news, bytes_since_news; /* own intervals */
   struct round round;
   struct round heard;      /* scratch, of a message that is read */
@@ -285,6 +287,8 @@ uint32_t mr_window_from(struct mr_core *core, uint32_t page, bool write);
  * beside it that were written the last time.  That costs a twin where it is wrong, and spares a
  * fault where it is right. */
 void mr_write_with(struct mr_core *core, uint32_t page);
+/* The page is read, and those beside it may be that are as hidden. */
+void mr_show_with(struct mr_core *core, uint32_t page);
 /* Sets `wanted` for a page that is asked for. */
 void mr_want_with(struct mr_core *core, uint32_t page);
 
@@ -351,12 +355,16 @@ void mr_hear_progress(struct mr_core *core);
 /* To all nodes, if the log has become too long. */
 void mr_spread_news(struct mr_core *core);
 void mr_send_news(struct mr_core *core, uint16_t to, enum mr_message_type type);
+/* Now. */
+void mr_news_to_all(struct mr_core *core);
 
 /* ---- acquire.c ------------------------------------------------------------------- */
 
 /* Everything that happened before `time` has happened before what this node
  * does from now on. */
 int mr_acquire(struct mr_core *core, const uint64_t *time);
+/* What it was told of while that could not be. */
+int mr_acquire_later(struct mr_core *core);
 
 /* ---- sync.c ---------------------------------------------------------------------- */
 

@@ -15,9 +15,8 @@ static bool answered(enum mr_op op) { return acquires(op) || op == MR_CONDITION;
 
 void mr_finish(struct mr_core *core, int64_t result) {
   core->pending.phase = IDLE;
-  if (core->has_later && mr_acquire(core, core->later) < 0)
+  if (mr_acquire_later(core) < 0)
     return;
-  core->has_later = false;
   mr_settle(core);
   core->config.sink->done(core->config.context, result);
 }

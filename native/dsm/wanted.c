@@ -29,15 +29,32 @@ static bool may_write(const struct mr_core *core, uint32_t page) {
   return access_of(core, page) == MR_READ && !mr_habits_brought(core->habits, page);
 }
 
-/* A home that is alone with its page hides it to write it: only where that is known to come. */
+/* A home that is alone with its page hides it from others to write it: only where that is known to
+ * come. */
 static bool is_rewritten(const struct mr_core *core, uint32_t page) {
-  return core->pages[page].written && !core->pages[page].alone;
+  const struct page *p = &core->pages[page];
+  return p->written && (!p->alone || p->hidden);
+}
+
+/* The pages from `*first` on that are beside it; where they end. */
+static uint32_t beside(const struct mr_core *core, uint32_t page, uint32_t *first) {
+  uint32_t most = core->config.limits.batch;
+  *first = page - page % most;
+  uint32_t left = core->config.pages - *first;
+  return *first + (most < left ? most : left);
+}
+
+void mr_show_with(struct mr_core *core, uint32_t page) {
+  uint32_t first, end = beside(core, page, &first);
+  bool hidden = core->pages[page].hidden;
+  for (uint32_t p = first; hidden && p < end; p++)
+    if (core->pages[p].hidden)
+      mr_set_access(core, p, access_of(core, p));
 }
 
 void mr_write_with(struct mr_core *core, uint32_t page) {
-  uint32_t next = page + mr_window_from(core, page, true), beside = core->config.limits.batch;
-  uint32_t first = page - page % beside, left = core->config.pages - first;
-  uint32_t end = first + (beside < left ? beside : left);
+  uint32_t next = page + mr_window_from(core, page, true), first;
+  uint32_t end = beside(core, page, &first);
   for (uint32_t p = first; p < end || p < next; p++) {
     bool follows = p > page && p < next;
     if (p == page || (may_write(core, p) && (follows || is_rewritten(core, p))))

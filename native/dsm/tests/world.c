@@ -598,18 +598,26 @@ static void save_node(struct node *node, struct saved_node *saved) {
   memcpy(saved->registers, node->registers, sizeof saved->registers);
 }
 
+/* Whoever stands still, and is not asked before; whether there was one. */
+static bool clean_some(struct world *world) {
+  bool some = false;
+  for (uint16_t i = 0; i < world->shape.nodes; i++)
+    if (!mr_core_rests(world->nodes[i].core)) {
+      clean(&world->nodes[i]);
+      some = true;
+    }
+  return some;
+}
+
 void world_cut(struct world *world, struct cut *cut) {
   size_t size = (size_t)world->shape.pages * MR_PAGE;
   uint64_t all_sent = 0, all_received = 0;
   world->parking = true;
   while (world_step(world))
     ;
-  /* Whoever waits, and is not asked before. */
-  for (uint16_t i = 0; i < world->shape.nodes; i++)
-    if (!mr_core_rests(world->nodes[i].core))
-      clean(&world->nodes[i]);
-  while (world_step(world))
-    ;
+  while (clean_some(world))
+    while (world_step(world))
+      ;
   world->parking = false;
   for (uint16_t i = 0; i < world->shape.nodes; i++) {
     uint64_t sent, received;
