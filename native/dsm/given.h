@@ -4,12 +4,12 @@
  * A home that is alone with a page writes it without a twin (core.h). Where another node fetches it
  * meanwhile, that gets what is there at some moment, and no repetition meets the same moment. So
  * the node kept what it gave (replay.h), and gives that again. It has to be what the repeated
- * program writes: every byte that is the same before that stretch of the program and behind it is
- * the same in what was given. What the stretch writes, others may not look at before they hear of
- * it.
+ * program writes: every word of 8 bytes that is the same before that stretch of the program and
+ * behind it is the same in what was given. What the stretch writes, others may not look at before
+ * they hear of it.
  *
  * So a program that writes something else than it did is found. One that in one stretch changes a
- * byte and changes it back may be taken for such.
+ * word and changes it back may be taken for such.
  *
  * Thread-safety: none.
  */

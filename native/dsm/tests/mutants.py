@@ -339,7 +339,7 @@ MUTANTS = [
     ("who stands still hears later", "save.c", "  return !core->config.replays || !core->has_later;", "  return true;"),
     ("a copy outlives the cut in one process alone", "save.c", "    mr_mark_access(core, copy.page, MR_READ);\n", "    if (page_of == NULL)\n      mr_mark_access(core, copy.page, MR_READ);\n"),
     ("who is alone with a page is forgotten with the history", "save.c", "    core->pages[page].alone = true;\n", "    core->pages[page].alone = page_of == NULL;\n"),
-    ("what was given and is something else now passes", "given.c", "      return false;\n  return true;", "      return true;\n  return true;"),
+    ("what was given and is something else now passes", "given.c", "      return false;\n  }", "      return true;\n  }"),
     ("news change what a program that computes may access", "sync.c", "  return phase == FETCHING || (phase == IDLE && core->config.replays);", "  return phase == FETCHING;"),
     ("copies outlive the history that they are of", "save.c", "  core->anew = true;\n", ""),
     ("versions begin anew with a history", "save.c", "    mr_take(&parts->versions, &core->pages[page].version, sizeof core->pages[page].version);", "    core->pages[page].version = 1;"),

@@ -240,8 +240,8 @@ static void be_given(bool else_) {
     maru_dsm_barrier(MEET);
     if (maru_dsm_node() == 0)
       for (long i = 0; i < milliseconds * 1000000; i++)
-        page[1] = i;
-    else if (!else_ && page[0] != step)
+        page[1] = step;
+    else if (page[0] != step && !else_)
       exit(5);
     maru_dsm_barrier(MEET);
   }
