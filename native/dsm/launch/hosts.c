@@ -264,6 +264,28 @@ static void reap_writer(struct job *job) {
     job->keeps->reaped(job, writer, status);
 }
 
+/* An agent may not have started there: another host serves then. */
+static void tell_moved(void) {
+  const char *on = mr_hosts_of(&all, move.node)->name;
+  if (strcmp(on, move.host) == 0)
+    mr_move_answer(&move, 0, "node %u is on host %s", move.node, on);
+  else
+    mr_move_answer(&move, STATUS_UNAVAILABLE,
+                   "node %u is not on host %s but on host %s: that one failed", move.node,
+                   move.host, on);
+}
+
+/* Where nothing had begun who asked sees the connection's end. */
+static void tell_ended(const struct job *job) {
+  if (move.wanted && move.starts && mr_keep_all_started(job, job->keep))
+    tell_moved();
+  else if (move.wanted && move.starts)
+    mr_move_answer(&move, STATUS_LOST,
+                   "the job ended with status %d before node %u went on on host %s; its error "
+                   "output says why",
+                   job->status, move.node, move.host);
+}
+
 static void tell_stays(const struct keep *keep) {
   if (!keep->ended && keep->refused[0] == 0)
     mr_move_answer(
@@ -276,6 +298,14 @@ static void tell_stays(const struct keep *keep) {
                    move.node, keep->ended ? "the program ends" : keep->refused);
 }
 
+/* A node that starts on another host may find that it cannot go on there. */
+static void tell_of_move(const struct job *job) {
+  if (!move.starts)
+    tell_stays(job->keep);
+  else if (mr_keep_all_started(job, job->keep))
+    tell_moved();
+}
+
 /* When it wants to be called again, in ms. */
 static int step_checkpoints(struct job *job) {
   const void *words;
@@ -284,7 +314,7 @@ static int step_checkpoints(struct job *job) {
     ask_for_place(job);
   int again = job->keeps->step(job);
   if (move.wanted && !job->keep->moving && !job->keep->recovering && !job->ending)
-    tell_stays(job->keep);
+    tell_of_move(job);
   size_t length = mr_mirror_words(job->keep, &words);
   for (unsigned i = 0; i < all.count && length > 0; i++)
     if (all.host[i].to >= 0)
@@ -416,17 +446,6 @@ static void move_node(const struct job *job) {
     fprintf(stderr, "maru: launch: node %u moves to host %s\n", move.node, move.host);
 }
 
-/* An agent may not have started there: another host serves then. */
-static void tell_moved(void) {
-  const char *on = mr_hosts_of(&all, move.node)->name;
-  if (strcmp(on, move.host) == 0)
-    mr_move_answer(&move, 0, "node %u is on host %s", move.node, on);
-  else
-    mr_move_answer(&move, STATUS_UNAVAILABLE,
-                   "node %u is not on host %s but on host %s: that one failed", move.node,
-                   move.host, on);
-}
-
 /* All begin again, the nodes of lost hosts on others. */
 static bool begin_again(struct job *job) {
   for (unsigned i = 0; i < all.count; i++)
@@ -434,13 +453,12 @@ static bool begin_again(struct job *job) {
   for (unsigned i = 0; i < all.count; i++)
     if (all.host[i].lost && !mr_hosts_replace(&all, &all.host[i]))
       return false;
-  if (move.wanted)
+  if (move.wanted && !move.starts)
     move_node(job);
   mr_launch_again(job);
   if (!start_hosts(job, true))
     return false;
-  if (move.wanted)
-    tell_moved();
+  move.starts = move.wanted;
   return true;
 }
 
@@ -466,21 +484,23 @@ static bool start_again(struct job *job) {
 }
 
 void mr_launch_on_hosts(struct job *job, const char *file, const struct keep_wish *wish) {
+  if (mr_keep_asked(wish)) {
+    mr_move_listen(&move);
+    mr_watcher_begin(job, wish);
+  }
+  mr_launch_secret_draw(job);
   mr_hosts_read(&all, file, job->nodes);
   mr_launch_catch_signals(job);
   mr_keep_begin(job, wish, true);
-  if (job->keep != NULL)
-    mr_launch_board(job); /* of its checkpoints; agents have their nodes' */
   job->drain = nothing_left;
   start_hosts(job, false);
   if (job->keep == NULL)
     mr_launch_secret_close(job);
-  else
-    mr_move_listen(&move);
   mr_launch_input_begin(job);
   do
     watch_hosts(job);
   while (job->keep != NULL && job->keep->recovering && !job->ending && start_again(job));
+  tell_ended(job);
   if (job->keep != NULL)
     job->keeps->end(job);
 }

@@ -249,6 +249,16 @@ static void leave_ignored(sigset_t *set, int number) {
     sigdelset(set, number);
 }
 
+void mr_launch_signals(sigset_t *set) {
+  sigemptyset(set);
+  sigaddset(set, SIGCHLD);
+  sigaddset(set, SIGHUP);
+  sigaddset(set, SIGINT);
+  sigaddset(set, SIGTERM);
+  leave_ignored(set, SIGHUP);
+  leave_ignored(set, SIGTERM);
+}
+
 void mr_launch_catch_signals(struct job *job) {
   sigset_t set;
   struct sigaction standard = {.sa_handler = SIG_DFL}, ignored = {.sa_handler = SIG_IGN};
@@ -260,13 +270,7 @@ void mr_launch_catch_signals(struct job *job) {
   sigaction(SIGCHLD, &standard, &job->on_child);
   /* A file above the user's limit is an error, not our end. */
   sigaction(SIGXFSZ, &ignored, &job->on_large);
-  sigemptyset(&set);
-  sigaddset(&set, SIGCHLD);
-  sigaddset(&set, SIGHUP);
-  sigaddset(&set, SIGINT);
-  sigaddset(&set, SIGTERM);
-  leave_ignored(&set, SIGHUP);
-  leave_ignored(&set, SIGTERM);
+  mr_launch_signals(&set);
   sigprocmask(SIG_BLOCK, &set, NULL);
   job->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
   if (job->signals < 0)
@@ -292,10 +296,20 @@ static void ask_again(struct job *job) {
     job->kill_at = now;
 }
 
+/* What a terminal or timeout(1) sends to the whole group comes here, and to the watcher, which
+ * passes it on, however late: no second one. */
+static bool is_passed_on(struct job *job, pid_t from) {
+  if (job->watcher == 0)
+    return false;
+  bool own = from != job->watcher, again = own ? job->interrupted : job->passes;
+  job->passes = own && !job->interrupted;
+  return again;
+}
+
 void mr_launch_read_signals(struct job *job) {
   struct signalfd_siginfo info;
   while (read(job->signals, &info, sizeof info) == sizeof info)
-    if (info.ssi_signo != SIGCHLD) {
+    if (info.ssi_signo != SIGCHLD && !is_passed_on(job, (pid_t)info.ssi_pid)) {
       ask_again(job);
       job->status = 0;
       job->interrupted = true;

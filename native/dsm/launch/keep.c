@@ -338,6 +338,7 @@ static int step(struct job *job) {
 static int keep_step(struct job *job) {
   int again = step(job);
   mr_kept_show(job);
+  mr_watcher_tell(job);
   return again > SHOWN_MS ? SHOWN_MS : again;
 }
 

@@ -164,6 +164,15 @@ int mr_slots_open(int file, struct mr_slots *slots);
 /* How many of the next lie in a row, `most` at most. */
 size_t mr_slots_row(const struct mr_slots *slots, size_t first, size_t most);
 
+/* ---- watcher.c ---- */
+
+/* Goes on as a child of this process, and makes the job's board. This process passes signals on to
+ * it, and ends as it does.  Where it is killed a line says what was lost, and the status is
+ * STATUS_LOST once no process of the job is left. */
+void mr_watcher_begin(struct job *job, const struct keep_wish *wish);
+/* How checkpoints stand, for that line. */
+void mr_watcher_tell(const struct job *job);
+
 /* ---- kept.c ---- */
 
 /* Shows how it stands, for `maru top` (kept.h). */

@@ -12,6 +12,7 @@
  *     keep_input.c    what node 0 reads again then
  *     folder.c        checkpoints in a folder
  *     kept.c          how they stand, for `maru top`
+ *     watcher.c       who says that the launcher of such a job was killed
  *     slots.c         which pages an image has
  *     secret.c        what the nodes know and nobody else
  *     hosts.c         jobs on several hosts: one agent a host, over ssh
@@ -117,6 +118,8 @@ struct job {
   int over_from;    /* a pipe: a byte there is that status; -1: no node can say so any more */
   int over_to;      /* the nodes' end, while they are started */
   bool interrupted; /* a signal to us asked for the end */
+  pid_t watcher;    /* who passes signals on to us (watcher.c); 0: nobody */
+  bool passes;      /* it is to pass on the first that came, which we had ourselves */
   int64_t asked_at; /* ms: the first of them */
   int64_t kill_at;  /* ms; 0: not */
   int grace_ms;     /* from TERM to KILL */
@@ -144,6 +147,8 @@ int64_t mr_launch_now(void); /* ms */
 bool mr_launch_ready(struct job *job, int fd, short event);
 /* 0, or what went wrong as negative errno. */
 int mr_launch_write(struct job *job, int fd, const char *bytes, size_t length);
+/* Those that ask for the end, and SIGCHLD. */
+void mr_launch_signals(sigset_t *set);
 void mr_launch_catch_signals(struct job *job);
 /* In what we start, or become: signals as they were for us. */
 void mr_launch_give_signals(const struct job *job);

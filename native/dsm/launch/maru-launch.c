@@ -20,7 +20,8 @@
  *          the job, the second of them at once; not a HUP or TERM that was ignored already (nohup).
  * After:   where one node failed, the others are ended (TERM, then KILL after MARU_LAUNCH_GRACE
  *          seconds), and one line says which and how, if no node said why.  No node outlives this
- * process: the kernel kills them if it dies.
+ * process: the kernel kills them if it dies.  With checkpoints all of this is done by a child
+ * (watcher.c).
  *
  * Status:  125 maru failed, 126 the command cannot be executed, 127 it was not
  *          found, else that of the first node that failed by itself (128 + the signal that
@@ -88,6 +89,9 @@ static struct wish read_arguments(struct job *job, int count, char **arguments) 
 }
 
 static void on_this_host(struct job *job, const struct keep_wish *keep) {
+  if (mr_keep_asked(keep))
+    mr_watcher_begin(job, keep);
+  mr_launch_secret_draw(job);
   mr_launch_catch_signals(job);
   job->here = job->nodes;
   job->signal = mr_launch_signal_nodes;
@@ -147,7 +151,6 @@ int main(int count, char **arguments) {
   struct wish wish = read_arguments(&job, count, arguments);
   if (job.report >= 0)
     fcntl(job.report, F_SETFD, FD_CLOEXEC);
-  mr_launch_secret_draw(&job);
   if (wish.hosts != NULL)
     mr_launch_on_hosts(&job, wish.hosts, &wish.keep);
   else

@@ -66,7 +66,7 @@ void mr_move_answer(struct mr_move *move, int status, const char *format, ...) {
   (void)!send(move->asker, &answer, sizeof answer, MSG_NOSIGNAL | MSG_DONTWAIT);
   close(move->asker);
   move->asker = -1;
-  move->wanted = false;
+  move->wanted = move->starts = false;
 }
 
 static void meet(struct mr_move *move) {

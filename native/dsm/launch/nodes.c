@@ -273,7 +273,8 @@ void mr_launch_start(struct job *job) {
   /* What a node leaves behind becomes our child, so that we see its end. */
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   start_reaper(job);
-  mr_launch_board(job);
+  if (job->watcher == 0)
+    mr_launch_board(job);
   mr_launch_boost(job);
   start_nodes(job);
   if (job->keep == NULL)

@@ -7,6 +7,20 @@ import sys
 import tempfile
 
 
+def children(pid):
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+            return [int(word) for word in file.read().split()]
+    except OSError:
+        return []
+
+
+def launcher_of(watcher):
+    """Of a job with checkpoints: the process that keeps the images, below the one that was started;
+    None: it is not there."""
+    return next(iter(children(watcher)), None)
+
+
 def play(sorts, name, moment):
     """ARGUMENTS of the script: MARU JOB MOMENTS [SEED]. Each sort of moment comes once before any
     comes again: moment(maru, program, draw, sort) gives its name, and what was wrong or None. The

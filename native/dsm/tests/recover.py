@@ -7,7 +7,7 @@ usage: recover.py MARU PROGRAM MOMENTS [SEED]
 
 PROGRAM is tests/survive.c.in.  A moment is how often checkpoints are taken, how many nodes there
 are, and when which of them is killed: one, two at once, one after the other (so that the second
-falls into the recovery), or the launcher, whose job is then resumed from its folder.  Each sort
+falls into the recovery), or the launcher or its watcher, whose job is then resumed from its folder.  Each sort
 comes once before any comes again.  With RECOVER=lost a lost node alone does again what it did, but where
 two are lost at once: a line says how often, and that it never did something else.  Prints one line for each that went wrong, then "N passed, M
 failed" and the seed, from which all was drawn.
@@ -22,9 +22,10 @@ import tempfile
 import time
 
 from chaos import nodes_of
-from moments import play
+from moments import launcher_of, play
 
 LIMIT_S = 120
+LOST = 75  # what a job ends with whose launcher was killed
 STEPS, STEP_MS = "60", "8"
 SORTS = ["one", "two", "again", "thrice", "launcher"]
 RECOVER = os.environ.get("RECOVER", "all")
@@ -59,10 +60,15 @@ def kill(draw, program, number):
     kill_some(draw, nodes_of(program), number)
 
 
+def kill_launcher(draw, started):
+    """Or its watcher, which takes it along."""
+    kill_some(draw, [draw.choice([launcher_of(started.pid) or started.pid, started.pid])], 1)
+
+
 def strike(draw, sort, program, launcher):
     time.sleep(draw.uniform(0.02, 0.9))
     if sort == "launcher":
-        launcher.kill()
+        kill_launcher(draw, launcher)
         return
     kill(draw, program, 2 if sort == "two" else 1)
     for _ in range({"again": 1, "thrice": 2}.get(sort, 0)):
@@ -99,7 +105,7 @@ def outlive(strike, command, kept, program, want, wrote=list):
     wrote() gives lines of the files that it wrote."""
     with tempfile.TemporaryFile() as out:
         status, said, left = run(strike, command("--ckpt-dir", kept) if kept else command(), program, out)
-        if kept and status == -signal.SIGKILL:
+        if kept and status in (-signal.SIGKILL, LOST):
             # It may have been killed before there was a checkpoint.
             again = ["--resume", kept] if os.path.exists(kept + "/checkpoint") else []
             if not again:

@@ -22,8 +22,8 @@ import tempfile
 import time
 
 from chaos import nodes_of
-from moments import play
-from recover import RECOVER, STEP_MS, STEPS, alone_or_all, expected, kill, kill_some, outlive
+from moments import children, launcher_of, play
+from recover import RECOVER, STEP_MS, STEPS, alone_or_all, expected, kill, kill_launcher, kill_some, outlive
 
 NODES = 4
 SORTS = ["node", "host", "two hosts", "host again", "host and node", "launcher and node"]
@@ -31,16 +31,8 @@ MOVES = ["move", "move, node", "move, host", "move, launcher and node", "move, a
 LIMIT_S = 120
 
 
-def children(pid):
-    try:
-        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
-            return [int(word) for word in file.read().split()]
-    except OSError:
-        return []
-
-
 def kill_hosts(draw, launcher, number):
-    kill_some(draw, children(launcher.pid), number)
+    kill_some(draw, children(launcher_of(launcher.pid)), number)
 
 
 class Move:
@@ -80,7 +72,7 @@ def strike(maru, draw, sort, program, launcher, moves):
     if sort == "asker":
         moves[0].asks.kill()
     if sort == "launcher and node":
-        launcher.kill()
+        kill_launcher(draw, launcher)
     if sort in ("node", "host and node", "launcher and node"):
         kill(draw, program, 1)
     if sort.startswith("host") or sort == "two hosts":

@@ -22,6 +22,7 @@ import subprocess
 import sys
 import time
 
+from moments import children, launcher_of
 from pause import kept
 
 RECOVER = os.environ.get("RECOVER", "all")
@@ -50,7 +51,7 @@ def until(job, good, look):
 def nodes_of(job):
     """Processes of its nodes, by number."""
     found = {}
-    for pid in pathlib.Path(f"/proc/{job.pid}/task/{job.pid}/children").read_text(encoding="ascii").split():
+    for pid in children(launcher_of(job.pid)):
         for word in pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
             if word.startswith(b"MARU_DSM_NODE="):
                 found[int(word.partition(b"=")[2])] = int(pid)

@@ -24,6 +24,7 @@ import sys
 import tempfile
 import time
 
+from moments import launcher_of
 from survivors import EPOCH, RECOVER, Job
 
 WORDS = ["said", "joined", "gone"]
@@ -47,7 +48,7 @@ def round_of(maru, program, nodes, folder):
         took = time.monotonic() - begun
         time.sleep(0.2)
         begun = time.monotonic()
-        job.process.kill()
+        os.kill(launcher_of(job.process.pid), signal.SIGKILL)
         for pid in job.nodes()[:1]:
             os.kill(pid, signal.SIGKILL)
         job.process.wait()

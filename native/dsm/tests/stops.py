@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 
-from recover_hosts import children
+from moments import children
 
 ABREAST = 8
 LIMIT_S = 600

@@ -21,7 +21,7 @@ A moment is a phase of the job in which one node, or two, are killed:
     write      while they write their images
     commit     right after the launcher committed one
     recovery   one node, and once all are started anew another, before they have joined or shortly after
-    launcher   the launcher itself; the job is resumed from its folder
+    launcher   the launcher, which keeps the images; the job is resumed from its folder
 
 The phase is read from the page that the launcher shares with its nodes (checkpoint.h), and told by
 a library that the program is started with (strike.c).  A first run says which of a program's
@@ -44,6 +44,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+from moments import launcher_of
 
 LIMIT_S = 120
 # How long after it came there a node is killed, in seconds at most.
@@ -102,7 +104,7 @@ class Job:
     def map(self):
         """Whether the page is there."""
         try:
-            for entry in pathlib.Path(f"/proc/{self.process.pid}/fd").iterdir():
+            for entry in pathlib.Path(f"/proc/{launcher_of(self.process.pid)}/fd").iterdir():
                 if "memfd:maru-checkpoints" in os.readlink(entry):
                     with open(entry, "rb") as file:
                         self.page = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
@@ -159,7 +161,7 @@ class Job:
     def stand(self):
         """What it hangs at, as far as can be seen."""
         words = "" if self.page is None else f"epoch {self.look(EPOCH)}, checkpoint {self.look(WANTED)} wanted, {self.look(CUT)} written, {self.look(OVER)} over"
-        return words + "".join(f"; {state_of(pid)}" for pid in [self.process.pid, *self.nodes()])
+        return words + "".join(f"; {state_of(pid)}" for pid in [launcher_of(self.process.pid) or self.process.pid, *self.nodes()])
 
     def end(self):
         """The status and what it said; None where it hangs, and where."""
@@ -199,7 +201,7 @@ def strike(job, draw, phase, nodes, delay, told):
     elif phase == "compute":
         job.until(lambda: job.look(WANTED) == job.look(OVER))
     if phase == "launcher":
-        job.process.kill()
+        os.kill(launcher_of(job.process.pid), signal.SIGKILL)
         return
     before = job.recoveries(nodes)
     first = None

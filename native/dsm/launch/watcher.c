@@ -1,0 +1,146 @@
+/* watcher.c: the process that the user started, of a job with checkpoints.  The launcher holds the
+ * images of all nodes: where memory is short the kernel kills it first.  Nobody would say so.  So
+ * it is a child of this one, which holds nothing, and says what was lost.
+ */
+#define _GNU_SOURCE
+#include "keep.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define GONE_MS 4000 /* after a launcher that was killed its processes have so long to be gone */
+
+/* What the launcher shows its watcher. */
+struct stands {
+  uint32_t number, written; /* the last whole checkpoint; the last that the folder has; 0: none */
+  int64_t taken;            /* ms: the former */
+  int32_t lost;             /* a node that has not gone on yet; -1: none */
+};
+
+/* Two, so that one is whole at every moment. */
+static struct {
+  struct stands each[2];
+  _Atomic uint32_t shown;
+} * page;
+
+/* ---- the launcher ------------------------------------------------------------------------ */
+
+static int32_t lost_now(const struct job *job, const struct keep *keep) {
+  bool again = keep->page->epoch > 1 && !mr_keep_all_started(job, keep);
+  return keep->recovering || keep->single >= 0 || again ? (int32_t)keep->lost : -1;
+}
+
+void mr_watcher_tell(const struct job *job) {
+  const struct keep *keep = job->keep;
+  /* Relaxed: this process alone writes it. */
+  uint32_t next = 1 - atomic_load_explicit(&page->shown, memory_order_relaxed);
+  page->each[next] = (struct stands){.number = keep->committed,
+                                     .written = keep->written,
+                                     .taken = keep->taken,
+                                     .lost = lost_now(job, keep)};
+  store(&page->shown, next);
+}
+
+/* ---- the watcher ------------------------------------------------------------------------- */
+
+static void say_images(const struct stands *last) {
+  if (last->number == 0)
+    fprintf(stderr, "; there was no checkpoint yet");
+  else
+    fprintf(stderr, "; it kept their images, of checkpoint %u, %.1f s ago", last->number,
+            (double)(mr_launch_now() - last->taken) / 1000);
+}
+
+static void say_what_to_do(const struct stands *last, const char *folder) {
+  if (folder == NULL)
+    fprintf(stderr, ": start the job again; with --ckpt-dir DIR it goes on after that\n");
+  else if (last->written == 0)
+    fprintf(stderr, ": start the job again; %s has no checkpoint yet\n", folder);
+  else
+    fprintf(stderr, ": go on with --resume %s\n", folder);
+}
+
+static void say_lost(const struct job *job, pid_t launcher, int signal, const char *folder) {
+  const struct stands *last = &page->each[load(&page->shown)];
+  setvbuf(stderr, NULL, _IOLBF, BUFSIZ); /* one line */
+  fprintf(stderr,
+          "maru: launch: lost the launcher, process %d, by signal %d, and with it nodes 0 to %u",
+          (int)launcher, signal, job->nodes - 1);
+  if (last->lost >= 0)
+    fprintf(stderr, ", node %d before", (int)last->lost);
+  say_images(last);
+  say_what_to_do(last, folder);
+}
+
+/* Ours by now, as the launcher's were. */
+static void await_orphans(const sigset_t *signals) {
+  const int64_t end = mr_launch_now() + GONE_MS;
+  siginfo_t info;
+  for (pid_t ended; (ended = waitpid(-1, NULL, WNOHANG)) >= 0;) {
+    int64_t left = end - mr_launch_now();
+    struct timespec wait = {.tv_sec = left / 1000, .tv_nsec = left % 1000 * 1000000};
+    if (ended == 0 &&
+        (left <= 0 || (sigtimedwait(signals, &info, &wait) > 0 && info.si_signo != SIGCHLD)))
+      return;
+  }
+}
+
+/* As the launcher before it obeyed signals. */
+static void die_by(int signal, sigset_t *signals) {
+  struct sigaction standard = {.sa_handler = SIG_DFL};
+  sigaction(signal, &standard, NULL);
+  sigemptyset(signals);
+  sigaddset(signals, signal);
+  sigprocmask(SIG_UNBLOCK, signals, NULL);
+  raise(signal);
+}
+
+static _Noreturn void watch(const struct job *job, pid_t launcher, sigset_t *signals,
+                            const char *folder) {
+  siginfo_t info;
+  int status;
+  while (waitpid(launcher, &status, WNOHANG) != launcher)
+    if (sigwaitinfo(signals, &info) > 0 && info.si_signo != SIGCHLD)
+      kill(launcher, info.si_signo);
+  if (WIFEXITED(status))
+    exit(WEXITSTATUS(status));
+  if (sigismember(signals, WTERMSIG(status)) == 1)
+    die_by(WTERMSIG(status), signals);
+  say_lost(job, launcher, WTERMSIG(status), folder);
+  await_orphans(signals);
+  exit(STATUS_LOST);
+}
+
+void mr_watcher_begin(struct job *job, const struct keep_wish *wish) {
+  struct sigaction standard = {.sa_handler = SIG_DFL}, on_child;
+  sigset_t signals, before;
+  page = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED)
+    mr_launch_fail(STATUS_MARU_FAILED, "no memory for checkpoints", strerror(errno));
+  page->each[0].lost = -1;
+  mr_launch_board(job); /* `maru top` and nodes find it where the user's process is */
+  mr_launch_signals(&signals);
+  sigprocmask(SIG_BLOCK, &signals, &before);
+  sigaction(SIGCHLD, &standard, &on_child);
+  /* So that what the launcher leaves becomes our child. */
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  pid_t watcher = getpid(), launcher = fork();
+  if (launcher < 0)
+    mr_launch_fail(STATUS_MARU_FAILED, "cannot start the launcher", strerror(errno));
+  if (launcher > 0)
+    watch(job, launcher, &signals, wish->folder != NULL ? wish->folder : wish->resume);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != watcher)
+    exit(STATUS_MARU_FAILED);
+  job->watcher = watcher;
+  sigaction(SIGCHLD, &on_child, NULL);
+  sigprocmask(SIG_SETMASK, &before, NULL);
+}
