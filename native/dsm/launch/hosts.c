@@ -1,4 +1,6 @@
-/* hosts.c: a job on several hosts.  This process starts one agent a host, `ssh HOST maru-launch
+/* Over 500 lines: one table of agents, and all that is said to them and heard of them.
+ *
+ * hosts.c: a job on several hosts.  This process starts one agent a host, `ssh HOST maru-launch
  * --agent`, tells it by its standard input what to start, and hears by its standard output what the
  * nodes say and how they end.  The secret and the environment go that way too: no command line
  * shows them.

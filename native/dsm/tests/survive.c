@@ -2,7 +2,7 @@
  * survive.c.in, whose arguments it takes.
  *
  *     survive NODES STEPS [MILLISECONDS [early|bus|segv|environment|unwatched|mapping|waits|ticks|
- *                                        holds|differs|given|given-else]]
+ *                                        holds|differs|given|given-else|talks]]
  *
  * What it prints follows from NODES and STEPS alone.  `early`, `bus`, `segv`: what is made before
  * maru_dsm_init cannot be saved either.  `waits`: does nothing of that.  Node 1 waits with changes
@@ -10,7 +10,9 @@
  * `ticks`: a handler of a timer's looks at the clock, whatever the program does.  `holds`: node 0
  * has its error output locked while more than a MiB comes.  `differs`: what a node asks for depends
  * on its process.  `given`: node 1 gets a page again and again while node 0 writes it;
- * `given-else`: what node 0 writes depends on its process, and nothing else does.
+ * `given-else`: what node 0 writes depends on its process, and nothing else does.  `talks`: each
+ * node prints STEPS lines of a KiB, after MILLISECONDS. Then node 1 is lost, once, where there is
+ * SURVIVE_FOLDER.
  */
 #define _GNU_SOURCE
 #include <maru/dsm.h>
@@ -247,6 +249,18 @@ static void be_given(bool else_) {
   }
 }
 
+static void talk(void) {
+  const char *folder = getenv("SURVIVE_FOLDER");
+  work_for(milliseconds); /* the first checkpoint is taken */
+  for (long step = 0; step < steps; step++)
+    printf("line %01010ld\n", step);
+  fflush(stdout);
+  maru_dsm_barrier(MEET);
+  if (maru_dsm_node() == 1 && folder != NULL)
+    be_lost_once(folder);
+  maru_dsm_barrier(MEET);
+}
+
 static void share(void) {
   cells = maru_dsm_alloc(CELLS * sizeof *cells);
   list = maru_dsm_alloc(sizeof *list);
@@ -293,6 +307,8 @@ int main(int count, char **arguments) {
     ask_as_process();
   else if (strncmp(what, "given", 5) == 0)
     be_given(what[5] != 0);
+  else if (strcmp(what, "talks") == 0)
+    talk();
   else
     go_down(0);
   unsigned long all = 0;
