@@ -20,7 +20,7 @@
 #define CLOCKS 12
 #define CLOCK_STEP_NS 10000
 
-/* What the program saw of one; by its thread alone, which stands still at a cut. */
+/* What the program saw of one; by its thread alone, or under the lock while this node repeats. */
 struct clock {
   bool known; /* since the last cut */
   int64_t saw;
@@ -35,15 +35,17 @@ struct mr_replay {
   uint32_t known[MR_JOB_NODES_MAX]; /* how often each was started again, as far as it was met */
   _Atomic bool repeats;             /* under the lock; without it a hint */
   struct clock clocks[CLOCKS];
+  uint32_t clocks_cut;              /* they are of what came after that cut */
   uint64_t at;                      /* of the journal: so far it is done */
-  uint32_t noted;                   /* the last cut in the journal */
+  _Atomic uint32_t noted;           /* the last cut in the journal; under the lock, as `repeats` */
   uint64_t noted_at;                /* its place */
   struct mr_journal_sent sent, was; /* in this epoch; what the lost process had sent */
-  uint64_t passes;                  /* times that the program came here since its last request */
-  bool said;                        /* that the journal is torn */
-  bool waits;                       /* the program does while events happen again */
-  struct mr_given given;            /* in the stretch of the program that is running */
-  _Atomic bool unproved;            /* of the last stretch; under the lock, as `repeats` */
+  uint64_t passes;       /* times that the program came here since its last request, or cut */
+  bool stopped;          /* it comes from there, for the same time */
+  bool said;             /* that the journal is torn */
+  bool waits;            /* the program does while events happen again */
+  struct mr_given given; /* in the stretch of the program that is running */
+  _Atomic bool unproved; /* of the last stretch; under the lock, as `repeats` */
   struct gave {
     uint64_t page;
     uint8_t bytes[MR_PAGE];
@@ -141,9 +143,10 @@ static void add_cut(struct mr_replay *r, uint32_t number) {
   r->said = false;
 }
 
+/* A process that goes on from there counts from there. */
 static void renew(struct mr_replay *r) {
   int rc = mr_core_renew(mr_self.core);
-  memset(r->clocks, 0, sizeof r->clocks);
+  r->passes = 0;
   if (rc < 0)
     mr_node_die(STATUS_INTERNAL, "cannot begin a history anew at a checkpoint: %s", strerror(-rc));
 }
@@ -202,11 +205,27 @@ static void is_live(struct mr_replay *r) {
     mr_checkpoints_started(mr_self.checkpoints);
 }
 
+static void renew_clocks(struct mr_replay *r, uint32_t cut) {
+  if (cut <= r->clocks_cut)
+    return;
+  memset(r->clocks, 0, sizeof r->clocks);
+  r->clocks_cut = cut;
+}
+
+static uint32_t cut_of(const struct mr_event *event) {
+  uint64_t number;
+  if (event->length < sizeof number)
+    cannot("this node's journal", "it is damaged");
+  memcpy(&number, event->bytes, sizeof number);
+  return (uint32_t)number;
+}
+
 static void happens(struct mr_replay *r, const struct mr_event *event) {
   skip(r);
-  if (event->kind == MR_EVENT_CUT)
+  if (event->kind == MR_EVENT_CUT) {
     renew(r);
-  else if (event->kind == MR_EVENT_CLEANED)
+    renew_clocks(r, cut_of(event));
+  } else if (event->kind == MR_EVENT_CLEANED)
     mr_core_clean(mr_self.core);
   else if (event->kind == MR_EVENT_TOLD)
     core_hears(event->node, event->bytes, event->length);
@@ -340,11 +359,16 @@ void mr_replay_asks(struct mr_replay *replay, const struct mr_asked *asked) {
  * request it stops all the same. */
 bool mr_replay_stops(struct mr_replay *replay, bool asks) {
   struct mr_event event;
-  replay->passes++;
-  if (!replay->repeats || !come_to_request(replay, &event))
+  bool again = replay->repeats && come_to_request(replay, &event);
+  if (!replay->repeats)
+    note_cut(replay);
+  replay->passes += !replay->stopped;
+  replay->stopped = false;
+  if (!again)
     return false;
   const struct request was = request_of(&event);
-  return was.asked.call == MR_CALL_STOP && (asks || replay->passes >= was.pass);
+  replay->stopped = was.asked.call == MR_CALL_STOP && (asks || replay->passes >= was.pass);
+  return replay->stopped;
 }
 
 /* ---- clocks -------------------------------------------------------------------------------- */
@@ -374,18 +398,25 @@ static int64_t look_at(struct mr_replay *r, int number, int64_t now) {
     run_on(r);
     return sees(clock, was.asked.one);
   }
+  note_cut(r);
+  renew_clocks(r, r->noted);
   const struct request request = {
       {MR_CALL_CLOCK, (uint32_t)number, now, (int64_t)clock->times}, r->sent.sum, r->passes};
-  note_cut(r);
   add(r, MR_EVENT_ASKED, mr_self.me, &request, sizeof request);
   return sees(clock, now);
+}
+
+/* The first look after a cut is new, whoever noted that. */
+static bool is_renewed(const struct mr_replay *r) {
+  return r->noted > r->clocks_cut || mr_checkpoints_cut(mr_self.checkpoints) > r->clocks_cut;
 }
 
 int64_t mr_replay_clock(struct mr_replay *replay, int number, int64_t now) {
   if (number < 0 || number >= CLOCKS)
     return now;
   struct clock *clock = &replay->clocks[number];
-  if (!replay->repeats && clock->known && now >= clock->saw && now - clock->saw < CLOCK_STEP_NS)
+  if (!replay->repeats && !is_renewed(replay) && clock->known && now >= clock->saw &&
+      now - clock->saw < CLOCK_STEP_NS)
     return sees_again(clock);
   pthread_mutex_lock(&mr_self.lock);
   now = look_at(replay, number, now);
@@ -506,18 +537,16 @@ static bool find_cut(struct mr_replay *r, uint32_t number, struct cut *cut) {
 static bool count_events(struct mr_replay *r, struct cut *cut) {
   struct mr_event event;
   bool asked = false;
-  r->noted = (uint32_t)cut->number;
+  r->noted = r->clocks_cut = (uint32_t)cut->number;
   r->noted_at = r->at;
   uint64_t place = r->at;
   for (uint64_t at = r->at; mr_journal_read(r->journal, &at, &event); place = at) {
     asked |= event.kind == MR_EVENT_ASKED;
     if (event.kind == MR_EVENT_TOLD && event.node < mr_self.nodes)
       cut->counts[event.node].kept++;
-    if (event.kind != MR_EVENT_CUT || event.length < sizeof cut->number)
+    if (event.kind != MR_EVENT_CUT)
       continue;
-    uint64_t number;
-    memcpy(&number, event.bytes, sizeof number);
-    r->noted = (uint32_t)number;
+    r->noted = cut_of(&event);
     r->noted_at = place;
   }
   return asked;
