@@ -352,6 +352,7 @@ uint32_t mr_checkpoints_await_again(const struct mr_checkpoints *all, uint16_t n
                                     int seconds, struct sockaddr_storage *address) {
   const struct mr_checkpoint_line *line = &all->page->lines[node];
   int64_t end = maru_now_ns() + seconds * INT64_C(1000000000);
+  atomic_store_explicit(&all->line->misses, node + 1u, memory_order_release);
   while (load(&line->again) == known) {
     uint32_t heard = load(&all->page->bell);
     if (maru_now_ns() >= end)
@@ -359,6 +360,7 @@ uint32_t mr_checkpoints_await_again(const struct mr_checkpoints *all, uint16_t n
     if (load(&line->again) == known)
       await_bell(all->page, heard);
   }
+  atomic_store_explicit(&all->line->misses, 0, memory_order_release);
   *address = line->address;
   return load(&line->again);
 }

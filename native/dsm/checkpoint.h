@@ -57,6 +57,7 @@ struct mr_checkpoint_line {
   _Atomic uint32_t again;
   struct sockaddr_storage address;
   _Atomic uint32_t wishes;
+  _Atomic uint32_t misses; /* it has lost the connection to node misses - 1, and waits; 0 */
   /* Bytes: all that the journal was given in this epoch; the most that it had at once. */
   _Atomic uint64_t journaled, journal_most;
 };

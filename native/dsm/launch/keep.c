@@ -316,6 +316,8 @@ static int step(struct job *job) {
   keep->moving &= !keep->ended;
   if (keep->ended)
     return -1;
+  if (mr_keep_missed(job))
+    return LOOKS_MS;
   int64_t left = keep->moving || is_wished(keep) ? 0 : keep->due - mr_launch_now();
   switch (keep->state) {
   case KEEP_GATHERS:

@@ -60,7 +60,8 @@ struct keep {
   int single;
   bool starts, clears; /* clears: its host has been asked for a place (hosts.c) */
   uint64_t repeated;
-  int64_t rested; /* ms: not before that is one begun because a node wishes for it */
+  int64_t missed_at; /* ms: a node is seen to have lost its connection to another since; 0: none */
+  int64_t rested;    /* ms: not before that is one begun because a node wishes for it */
   /* Of the standard input: where a file of ours was at the last whole one; -1: it is none.  Else
    * what node 0 was given that it had not read then. */
   int64_t input_at;
@@ -132,6 +133,9 @@ struct keep_calls {
 void mr_keep_let_go(struct keep *keep);
 /* Every node has joined in this epoch, and none repeats. */
 bool mr_keep_all_started(const struct job *job, const struct keep *keep);
+/* Whether a node has lost its connection to another, which may be there. After a while all go back.
+ */
+bool mr_keep_missed(struct job *job);
 /* Of keep_calls. */
 bool mr_keep_lost(struct job *job, unsigned number, int code);
 void mr_keep_again(struct job *job);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #define LOSSES_MOST 3u /* without a new checkpoint in between */
+#define MISSED_MS 3000 /* from then on the node that is missed is there */
 
 /* ---- what a loss needs to know of checkpoints ----------------------------------------------- */
 
@@ -76,6 +77,7 @@ static bool goes_alone(const struct job *job, const struct keep *keep, int code)
 static void begin_recovery(struct job *job, struct keep *keep, bool alone) {
   keep->starts = alone;
   keep->clears = false;
+  keep->missed_at = 0;
   keep->single = alone ? (int)keep->lost : -1;
   keep->recovering = !alone;
   if (alone && keep->state != KEEP_IDLE)
@@ -122,6 +124,35 @@ bool mr_keep_lost(struct job *job, unsigned number, int code) {
   return true;
 }
 
+/* One that has lost its connection to another; job->nodes: none. */
+static unsigned misser(const struct job *job, const struct keep *keep) {
+  unsigned i = 0;
+  while (i < job->nodes && load(&keep->page->lines[i].misses) == 0)
+    i++;
+  return i;
+}
+
+/* A node's end may be seen later than that of its connections. Where it is not, both live, and
+ * nobody takes the place of one. */
+bool mr_keep_missed(struct job *job) {
+  struct keep *keep = job->keep;
+  unsigned i = misser(job, keep);
+  if (i == job->nodes) {
+    keep->missed_at = 0;
+    return false;
+  }
+  int64_t now = mr_launch_now();
+  keep->missed_at = keep->missed_at == 0 ? now : keep->missed_at;
+  if (now - keep->missed_at < MISSED_MS)
+    return true;
+  unsigned whom = load(&keep->page->lines[i].misses) - 1;
+  fprintf(stderr,
+          "maru: launch: node %u has lost its connection to node %u, whose end was not seen\n", i,
+          whom);
+  mr_keep_lost(job, whom, STATUS_LOST);
+  return true;
+}
+
 /* Node 0 gets its input again. */
 static void rewind_input(struct keep *keep) {
   keep->input_here = keep->input_length;
@@ -155,6 +186,7 @@ void mr_keep_alone(struct job *job) {
   keep->page->restore = keep->committed;
   store(&line->started, 0);
   store(&line->done, 0);
+  store(&line->misses, 0);
   if (!keep->several)
     getsockname(job->node[number].listener, (struct sockaddr *)&line->address, &size);
   store(&line->again, load(&line->again) + 1);
@@ -188,6 +220,7 @@ void mr_keep_again(struct job *job) {
     store(&page->lines[i].done, 0);
     store(&page->lines[i].again, 0);
     store(&page->lines[i].wishes, 0);
+    store(&page->lines[i].misses, 0);
     atomic_store_explicit(&page->lines[i].journaled, 0, memory_order_relaxed);
   }
 }

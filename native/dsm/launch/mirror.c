@@ -25,7 +25,8 @@ struct words {
 /* What a node says. */
 struct stand {
   uint32_t started, ends, wave, rests, done, wishes;
-  int32_t failed, unused;
+  int32_t failed;
+  uint32_t misses;
   uint64_t sent, received, stretch_ns, bytes, changed, journaled, journal_most;
   uint64_t read; /* node 0: so many bytes of what it was given since it was started */
   char why[MR_CHECKPOINT_WHY];
@@ -205,6 +206,7 @@ static void hear_stand(struct job *job, unsigned node, const char *body) {
   store(&line->started, stand.started);
   store(&line->ends, stand.ends);
   store(&line->wishes, stand.wishes);
+  store(&line->misses, stand.misses);
   store(&line->wave, stand.wave);
   store(&line->done, stand.done);
 }
@@ -272,6 +274,7 @@ static struct stand stand_of(const struct job *job, unsigned node) {
   now.started = load(&line->started);
   now.ends = load(&line->ends);
   now.wishes = load(&line->wishes);
+  now.misses = load(&line->misses);
   now.read = node == 0 ? read_by_node_0(job) : 0;
   if (now.done != 0) {
     now.failed = line->failed;
@@ -349,6 +352,7 @@ void mr_mirror_ended(struct job *job, unsigned number, int code) {
   job->keep->starts = true;
   store(&line->started, 0);
   store(&line->done, 0);
+  store(&line->misses, 0);
   told[number - job->first] = (struct stand){.read = 0};
 }
 

@@ -2,7 +2,7 @@
  * survive.c.in, whose arguments it takes.
  *
  *     survive NODES STEPS [MILLISECONDS [early|bus|segv|environment|unwatched|mapping|waits|ticks|
- *                                        holds|differs|given|given-else|talks]]
+ *                                        holds|differs|given|given-else|talks|breaks]]
  *
  * What it prints follows from NODES and STEPS alone.  `early`, `bus`, `segv`: what is made before
  * maru_dsm_init cannot be saved either.  `waits`: does nothing of that.  Node 1 waits with changes
@@ -12,7 +12,7 @@
  * on its process.  `given`: node 1 gets a page again and again while node 0 writes it;
  * `given-else`: what node 0 writes depends on its process, and nothing else does.  `talks`: each
  * node prints STEPS lines of a KiB, after MILLISECONDS. Then node 1 is lost, once, where there is
- * SURVIVE_FOLDER.
+ * SURVIVE_FOLDER.  `breaks`: there its connections end instead.
  */
 #define _GNU_SOURCE
 #include <maru/dsm.h>
@@ -24,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <time.h>
@@ -137,14 +138,30 @@ static ino_t checkpoint_in(const char *folder) {
   return stat(path, &stat_of) == 0 ? stat_of.st_ino : 0;
 }
 
-static void be_lost_once(const char *folder) {
+static bool is_first_time(const char *folder) {
   char path[4096];
   snprintf(path, sizeof path, "%s/lost", folder);
   int fd = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
-  if (fd < 0)
+  if (fd >= 0)
+    close(fd);
+  return fd >= 0;
+}
+
+static void be_lost_once(const char *folder) {
+  if (is_first_time(folder))
+    kill(getpid(), SIGKILL);
+}
+
+/* This node's connections end, and no node. */
+static void break_links_once(const char *folder) {
+  struct sockaddr_storage peer;
+  if (!is_first_time(folder))
     return;
-  close(fd);
-  kill(getpid(), SIGKILL);
+  for (int fd = 3; fd < 1024; fd++) {
+    socklen_t size = sizeof peer;
+    if (getpeername(fd, (struct sockaddr *)&peer, &size) == 0 && peer.ss_family != AF_UNIX)
+      shutdown(fd, SHUT_RDWR);
+  }
 }
 
 /* The first may have begun before node 1 waited. */
@@ -261,6 +278,16 @@ static void talk(void) {
   maru_dsm_barrier(MEET);
 }
 
+static void lose_links(void) {
+  const char *folder = getenv("SURVIVE_FOLDER");
+  work_for(milliseconds);
+  milliseconds = 0;
+  maru_dsm_barrier(MEET);
+  if (maru_dsm_node() == 1 && folder != NULL)
+    break_links_once(folder);
+  go_down(0);
+}
+
 static void share(void) {
   cells = maru_dsm_alloc(CELLS * sizeof *cells);
   list = maru_dsm_alloc(sizeof *list);
@@ -309,6 +336,8 @@ int main(int count, char **arguments) {
     be_given(what[5] != 0);
   else if (strcmp(what, "talks") == 0)
     talk();
+  else if (strcmp(what, "breaks") == 0)
+    lose_links();
   else
     go_down(0);
   unsigned long all = 0;
