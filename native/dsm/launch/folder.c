@@ -144,8 +144,20 @@ static bool is_kept(const struct keep *keep, const char *folder) {
          one.st_dev == other.st_dev && one.st_ino == other.st_ino;
 }
 
-void mr_folder_begin(struct keep *keep, const char *folder) {
+static bool has_one(int dir) {
   struct stat is;
+  return fstatat(dir, INDEX, &is, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+bool mr_folder_has_one(const char *folder) {
+  int dir = open(folder, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+  bool has = dir >= 0 && has_one(dir);
+  if (dir >= 0)
+    close(dir);
+  return has;
+}
+
+void mr_folder_begin(struct keep *keep, const char *folder) {
   if (is_kept(keep, folder))
     return; /* the job goes on from there */
   if (mkdir(folder, 0700) < 0 && errno != EEXIST)
@@ -154,7 +166,7 @@ void mr_folder_begin(struct keep *keep, const char *folder) {
   keep->dir = open_folder(folder);
   if (keep->dir < 0)
     unusable(folder, strerror(errno));
-  if (fstatat(keep->dir, INDEX, &is, AT_SYMLINK_NOFOLLOW) == 0)
+  if (has_one(keep->dir))
     mr_launch_fail(
         STATUS_USAGE, folder,
         "it has a checkpoint already: go on from it by --resume, or name another folder");

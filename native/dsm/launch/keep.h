@@ -188,6 +188,8 @@ void mr_kept_show(const struct job *job);
  * where another job has it or others may write there.  So it does where the folder has a checkpoint
  * that this job does not go on from: images of two jobs are never mixed. */
 void mr_folder_begin(struct keep *keep, const char *folder);
+/* Whether there is a checkpoint in it. */
+bool mr_folder_has_one(const char *folder);
 /* Where none does yet, a process begins to copy the last whole checkpoint, and then names it the
  * folder's.  What fails is a line, and the folder keeps the one before. */
 void mr_folder_copy(struct job *job);

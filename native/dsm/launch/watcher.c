@@ -6,6 +6,7 @@
 #include "keep.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,9 +21,9 @@
 
 /* What the launcher shows its watcher. */
 struct stands {
-  uint32_t number, written; /* the last whole checkpoint; the last that the folder has; 0: none */
-  int64_t taken;            /* ms: the former */
-  int32_t lost;             /* a node that has not gone on yet; -1: none */
+  uint32_t number; /* the last whole checkpoint; 0: none */
+  int32_t lost;    /* a node that has not gone on yet; -1: none */
+  int64_t taken;   /* ms: that checkpoint */
 };
 
 /* Two, so that one is whole at every moment. */
@@ -42,42 +43,42 @@ void mr_watcher_tell(const struct job *job) {
   const struct keep *keep = job->keep;
   /* Relaxed: this process alone writes it. */
   uint32_t next = 1 - atomic_load_explicit(&page->shown, memory_order_relaxed);
-  page->each[next] = (struct stands){.number = keep->committed,
-                                     .written = keep->written,
-                                     .taken = keep->taken,
-                                     .lost = lost_now(job, keep)};
+  page->each[next] =
+      (struct stands){.number = keep->committed, .lost = lost_now(job, keep), .taken = keep->taken};
   store(&page->shown, next);
 }
 
 /* ---- the watcher ------------------------------------------------------------------------- */
 
-static void say_images(const struct stands *last) {
+static void write_images(const struct stands *last, char *text, size_t size) {
   if (last->number == 0)
-    fprintf(stderr, "; there was no checkpoint yet");
+    snprintf(text, size, "there was no checkpoint yet");
   else
-    fprintf(stderr, "; it kept their images, of checkpoint %u, %.1f s ago", last->number,
-            (double)(mr_launch_now() - last->taken) / 1000);
+    snprintf(text, size, "it kept their images, of checkpoint %u, %.1f s ago", last->number,
+             (double)(mr_launch_now() - last->taken) / 1000);
 }
 
-static void say_what_to_do(const struct stands *last, const char *folder) {
+static void write_what_to_do(const struct stands *last, const char *folder, char *text,
+                             size_t size) {
   if (folder == NULL)
-    fprintf(stderr, ": start the job again; with --ckpt-dir DIR it goes on after that\n");
-  else if (last->written == 0)
-    fprintf(stderr, ": start the job again; %s has no checkpoint yet\n", folder);
+    snprintf(text, size, "start the job again; with --ckpt-dir DIR it goes on after that");
+  else if (last->number == 0 || !mr_folder_has_one(folder))
+    snprintf(text, size, "start the job again; %s has none of its checkpoints", folder);
   else
-    fprintf(stderr, ": go on with --resume %s\n", folder);
+    snprintf(text, size, "go on with --resume %s", folder);
 }
 
 static void say_lost(const struct job *job, pid_t launcher, int signal, const char *folder) {
   const struct stands *last = &page->each[load(&page->shown)];
-  setvbuf(stderr, NULL, _IOLBF, BUFSIZ); /* one line */
-  fprintf(stderr,
-          "maru: launch: lost the launcher, process %d, by signal %d, and with it nodes 0 to %u",
-          (int)launcher, signal, job->nodes - 1);
+  char before[32] = "", images[96], what_to_do[PATH_MAX + 64];
   if (last->lost >= 0)
-    fprintf(stderr, ", node %d before", (int)last->lost);
-  say_images(last);
-  say_what_to_do(last, folder);
+    snprintf(before, sizeof before, ", node %d before", (int)last->lost);
+  write_images(last, images, sizeof images);
+  write_what_to_do(last, folder, what_to_do, sizeof what_to_do);
+  fprintf(stderr,
+          "maru: launch: lost the launcher, process %d, by signal %d, and with it nodes 0 to %u%s; "
+          "%s: %s\n",
+          (int)launcher, signal, job->nodes - 1, before, images, what_to_do);
 }
 
 /* Ours by now, as the launcher's were. */
@@ -114,8 +115,8 @@ static _Noreturn void watch(const struct job *job, pid_t launcher, sigset_t *sig
     exit(WEXITSTATUS(status));
   if (sigismember(signals, WTERMSIG(status)) == 1)
     die_by(WTERMSIG(status), signals);
+  await_orphans(signals); /* one may write to the folder */
   say_lost(job, launcher, WTERMSIG(status), folder);
-  await_orphans(signals);
   exit(STATUS_LOST);
 }
 
