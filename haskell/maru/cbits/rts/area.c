@@ -30,6 +30,19 @@ void maru_rts_set_alloc_area(int64_t bytes) {
   large_alloc_lim = (W_)RtsFlags.GcFlags.largeAllocLim * BLOCK_SIZE_W;
 }
 
+/* Most bytes of an area by the heap's bound: all areas together take a quarter of it, for the
+   run-time system counts each as full. What open regions add to the bound is theirs. */
+int64_t maru_rts_area_bound(void) {
+  size_t blocks = RtsFlags.GcFlags.maxHeapSize;
+  if (!blocks)
+    return INT64_MAX;
+#if MARU_RTS_REGIONS
+  size_t regions = account_bound();
+  blocks -= regions < blocks ? regions : blocks;
+#endif
+  return (int64_t)(blocks * BLOCK_SIZE / 4 / n_capabilities);
+}
+
 int64_t maru_rts_alloc_area(void) {
   return (int64_t)RtsFlags.GcFlags.minAllocAreaSize * (int64_t)BLOCK_SIZE;
 }
@@ -69,10 +82,9 @@ static int64_t cpu_ns(void) {
 }
 
 static int64_t largest(void) {
-  int64_t bound = (int64_t)RtsFlags.GcFlags.maxHeapSize * (int64_t)BLOCK_SIZE / 4;
-  int64_t each = LARGE_IN_ALL / (int64_t)n_capabilities;
+  int64_t each = LARGE_IN_ALL / (int64_t)n_capabilities, bound = maru_rts_area_bound();
   int64_t most = each < LARGE ? each : LARGE;
-  return bound && bound < most ? bound : most;
+  return bound < most ? bound : most;
 }
 
 static void grow(double share) {

@@ -16,6 +16,7 @@ module Maru.Native.Rts
     -- * Memory
     setAllocArea,
     allocArea,
+    areaBound,
     areaIsOurs,
     lendArea,
     returnArea,
@@ -75,6 +76,9 @@ foreign import ccall unsafe "maru_rts_set_alloc_area"
 
 foreign import ccall unsafe "maru_rts_alloc_area"
   c_allocArea :: IO Int64
+
+foreign import ccall unsafe "maru_rts_area_bound"
+  c_areaBound :: IO Int64
 
 foreign import ccall unsafe "maru_rts_area_is_ours"
   c_areaIsOurs :: IO CBool
@@ -141,6 +145,10 @@ setAllocArea = c_setAllocArea . fromIntegral
 -- | See 'setAllocArea'.
 allocArea :: IO Int
 allocArea = fromIntegral <$> c_allocArea
+
+-- | Most bytes of it that the bound of this process's heap (-M) leaves room for.
+areaBound :: IO Int
+areaBound = fromIntegral <$> c_areaBound
 
 -- | A map evaluates an item here, in the caller. Until 'returnArea', and some collections more, its
 -- allocation area may become larger where these are dear and the user chose none

@@ -194,8 +194,8 @@ growNursery w now nursery@(Nursery known) = case known of
   _ -> pure nursery
   where
     growTo before size = when (size > before) (setAllocArea size)
-    -- As of the bound of its memory: a quarter of the worker's share.
-    roomForArea = (`div` (4 * max 1 (assignedSiblings (assignment w)))) <$> memoryLeft
+    -- As of the bound of its heap: a quarter of the worker's share.
+    roomForArea = min . (`div` (4 * max 1 (assignedSiblings (assignment w)))) <$> memoryLeft <*> areaBound
 
 -- | The cells from @first@ on, at least @count@ of them evaluated. A spine
 -- that this process cannot walk by itself (it comes from a file, or from
