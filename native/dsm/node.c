@@ -94,9 +94,13 @@ static void ready(void) {
     mr_node_die(STATUS_USAGE, "a child process cannot use the node's shared memory");
 }
 
+/* Before the program runs on its history begins anew, if all stood: also where no image was
+ * written. */
 static void stand(uint32_t number) {
   pthread_mutex_lock(&mr_self.lock);
   mr_self.parked = number;
+  if (number == 0 && mr_self.replay != NULL)
+    mr_replay_cut(mr_self.replay);
   pthread_mutex_unlock(&mr_self.lock);
 }
 

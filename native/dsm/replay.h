@@ -76,7 +76,8 @@ void mr_replay_hears(struct mr_replay *replay, uint16_t from, const void *bytes,
 /* That peer is lost: waits until another is in its place.  False: none comes. */
 bool mr_replay_lost(struct mr_replay *replay, uint16_t node);
 
-/* This node's image of a checkpoint is written: its history begins anew. */
+/* This node's image of a checkpoint is written, or it has stood still for it: if all did, its
+ * history begins anew. */
 void mr_replay_cut(struct mr_replay *replay);
 /* That checkpoint is whole; takes the lock. */
 void mr_replay_committed(struct mr_replay *replay, uint32_t number);
