@@ -7,7 +7,7 @@
 #include <string.h>
 
 struct message {
-  struct message *next;
+  struct message *next, *before;
   int64_t due;
   uint16_t from;
   size_t length;
@@ -17,7 +17,7 @@ struct message {
 struct mr_link {
   int64_t latency_ns;
   double ns_per_byte, card_free_at;
-  struct message *first; /* in the order in which they are due */
+  struct message *first, *last; /* in the order in which they are due */
 };
 
 int mr_link_create(struct mr_link **link) {
@@ -53,6 +53,22 @@ int64_t mr_link_leave(struct mr_link *link, size_t length) {
   return (int64_t)link->card_free_at + link->latency_ns;
 }
 
+/* From the last on: most come in the order in which they are due, and many may be on their way. */
+static struct message *last_due_by(const struct mr_link *link, int64_t due) {
+  struct message *message = link->last;
+  while (message != NULL && message->due > due)
+    message = message->before;
+  return message;
+}
+
+/* One sender's stay in their order. NULL: it is the first. */
+static void put_behind(struct mr_link *link, struct message *message, struct message *before) {
+  message->before = before;
+  message->next = before != NULL ? before->next : link->first;
+  *(before != NULL ? &before->next : &link->first) = message;
+  *(message->next != NULL ? &message->next->before : &link->last) = message;
+}
+
 int mr_link_keep(struct mr_link *link, int64_t due, uint16_t from, const void *bytes,
                  size_t length) {
   struct message *message = malloc(sizeof *message + length);
@@ -60,12 +76,7 @@ int mr_link_keep(struct mr_link *link, int64_t due, uint16_t from, const void *b
     return -ENOMEM;
   *message = (struct message){.due = due, .from = from, .length = length};
   memcpy(message->bytes, bytes, length);
-  /* Behind those that are due at the same time: one sender's stay in their order. */
-  struct message **at = &link->first;
-  while (*at != NULL && (*at)->due <= due)
-    at = &(*at)->next;
-  message->next = *at;
-  *at = message;
+  put_behind(link, message, last_due_by(link, due));
   return 0;
 }
 
@@ -77,6 +88,7 @@ int mr_link_serve(struct mr_link *link, int64_t now, mr_link_see *see, void *con
   int count = 0;
   for (struct message *message; (message = link->first) != NULL && message->due <= now; count++) {
     link->first = message->next;
+    *(message->next != NULL ? &message->next->before : &link->last) = NULL;
     see(context, message->from, message->bytes, message->length);
     free(message);
   }
