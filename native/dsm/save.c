@@ -5,16 +5,17 @@
 #include <stdlib.h>
 
 #define MAGIC UINT64_C(0x65726f632075726d) /* "mru core" */
-#define VERSION 4u
+#define VERSION 5u
 
 /* What comes first.  Then the parts: objects, locks, page numbers, their versions, homes, copies,
- * pages that their home is alone with. */
+ * pages that their home is alone with, copies that are old. */
 struct head {
   uint64_t magic;
   uint32_t version;
   uint16_t nodes, me;
   uint32_t pages, home_run, objects, unused;
-  uint64_t objects_bytes, locks_count, pages_count, homes_count, copies_count, alone_count;
+  uint64_t objects_bytes, locks_count, pages_count, homes_count, copies_count, alone_count,
+      old_count;
   /* What the computing thread waits for. */
   uint8_t waits, stage, op, unused_too;
   uint32_t id, condition, lock;
@@ -152,10 +153,14 @@ static uint64_t list_homes(const struct mr_core *core, struct mr_writer *out) {
   return count;
 }
 
-/* Known: where a history began anew most pages are nobody's copy. */
+/* Another's page that is not as it was at the beginning. */
+static bool is_elsewhere(const struct mr_core *core, uint32_t page) {
+  const struct page *p = &core->pages[page];
+  return core->config.replays && (p->known || p->version != 0) && !at_home(core, page);
+}
+
 static bool is_copy(const struct mr_core *core, uint32_t page) {
-  return core->config.replays && core->pages[page].known && !at_home(core, page) &&
-         access_of(core, page) != MR_NONE;
+  return is_elsewhere(core, page) && access_of(core, page) != MR_NONE;
 }
 
 static uint64_t list_copies(const struct mr_core *core, struct mr_writer *out) {
@@ -175,6 +180,16 @@ static uint64_t list_alone(const struct mr_core *core, struct mr_writer *out) {
     if (core->pages[page].alone) {
       uint32_t saved = page | (core->pages[page].written ? WRITTEN : 0);
       mr_put(out, &saved, sizeof saved);
+      count++;
+    }
+  return count;
+}
+
+static uint64_t list_old(const struct mr_core *core, struct mr_writer *out) {
+  uint64_t count = 0;
+  for (uint32_t page = 0; page < core->config.pages; page++)
+    if (is_elsewhere(core, page) && access_of(core, page) == MR_NONE) {
+      mr_put(out, &page, sizeof page);
       count++;
     }
   return count;
@@ -252,6 +267,7 @@ int mr_core_save(const struct mr_core *core, const struct mr_save *to) {
   size_t copies = out.length;
   head.copies_count = list_copies(core, &out);
   head.alone_count = list_alone(core, &out);
+  head.old_count = list_old(core, &out);
   int rc = out.failed ? -ENOMEM : to->put(to->context, &head, sizeof head);
   if (rc >= 0 && out.length > 0)
     rc = to->put(to->context, out.bytes, out.length);
@@ -268,7 +284,7 @@ int mr_core_save(const struct mr_core *core, const struct mr_save *to) {
 /* One node's bytes in their parts; each part lies within them. */
 struct parts {
   struct head head;
-  struct mr_reader objects, locks, numbers, versions, homes, copies, alone;
+  struct mr_reader objects, locks, numbers, versions, homes, copies, alone, old;
 };
 
 static bool cut_off(struct mr_reader *from, uint64_t count, size_t size, struct mr_reader *part) {
@@ -291,7 +307,8 @@ static bool part(const struct mr_saved *saved, struct parts *parts) {
          cut_off(&all, head->pages_count, sizeof(uint64_t), &parts->versions) &&
          cut_off(&all, head->homes_count, sizeof(struct saved_home), &parts->homes) &&
          cut_off(&all, head->copies_count, sizeof(struct saved_copy), &parts->copies) &&
-         cut_off(&all, head->alone_count, sizeof(uint32_t), &parts->alone) && all.left == 0;
+         cut_off(&all, head->alone_count, sizeof(uint32_t), &parts->alone) &&
+         cut_off(&all, head->old_count, sizeof(uint32_t), &parts->old) && all.left == 0;
 }
 
 static bool is_of(const struct mr_core *core, uint16_t node, const struct head *head) {
@@ -472,7 +489,7 @@ static int load_own_pages(struct mr_core *core, struct parts *parts, mr_saved_pa
   return 0;
 }
 
-/* After the homes. All know which copies are old: these are not. */
+/* After the homes. */
 static int load_copies(struct mr_core *core, struct parts *parts, mr_saved_page *page_of,
                        void *context) {
   struct saved_copy copy;
@@ -484,6 +501,12 @@ static int load_copies(struct mr_core *core, struct parts *parts, mr_saved_page 
     core->pages[copy.page].version = copy.version;
     core->pages[copy.page].hidden = true;
     mr_mark_access(core, copy.page, MR_READ);
+  }
+  for (uint32_t page; parts->old.left > 0;) {
+    mr_take(&parts->old, &page, sizeof page);
+    if (page >= core->config.pages || at_home(core, page) || core->pages[page].known)
+      return -EBADMSG;
+    mr_mark_access(core, page, MR_NONE);
   }
   return 0;
 }
@@ -503,7 +526,6 @@ int mr_core_load_own(struct mr_core *core, const struct mr_saved *saved, mr_save
     rc = mr_manager_load(core->manager, &parts.objects);
   if (rc == 0)
     rc = load_locks(core, &parts.locks);
-  core->anew = true;
   load_wait(core, &parts.head);
   if (parts.head.met == 1)
     core->meeting = (struct meeting){.heard = true, .id = parts.head.met_id};

@@ -11,7 +11,8 @@
  * Where histories begin anew (mr_core_load_own) copies of pages stay, for to fetch them again costs
  * more than the rest of a checkpoint. So all have to know which are old: a node that stands still
  * tells all of its intervals, and acquires what others tell. Then a copy that is valid is what its
- * home has, or its home is alone. Saved are copies as well, and with which pages a home is alone.
+ * home has, or its home is alone. Saved are copies as well, which others are old, and with which
+ * pages a home is alone.
  *
  * Pages are given one by one, each with a *stamp*.  Of one page that a core gives twice, equal
  * stamps that are not 0 say equal bytes: so a page that nobody changed need not be looked at.

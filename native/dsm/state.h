@@ -196,7 +196,6 @@ struct mr_core {
   struct mr_diff diff, own;             /* scratch */
   _Alignas(64) uint8_t copied[MR_PAGE]; /* scratch: before it is known whether it counts */
   struct mr_core_counters counters;
-  bool anew; /* its history began anew (mr_core_load_own) */
   bool stopped;
   char why[120];
 };
@@ -216,12 +215,8 @@ static inline bool at_home(const struct mr_core *core, uint32_t page) {
   return home_of(core, page) == core->config.me;
 }
 
-/* Where a history began anew nobody knows of other nodes' pages, and no entry has to say so. */
 static inline enum mr_access access_of(const struct mr_core *core, uint32_t page) {
-  const struct page *p = &core->pages[page];
-  if (core->anew && !p->known && !at_home(core, page))
-    return MR_NONE;
-  return (enum mr_access)(p->beyond ^ MR_READ);
+  return (enum mr_access)(core->pages[page].beyond ^ MR_READ);
 }
 
 static inline uint8_t *memory_of(const struct mr_core *core, uint32_t page) {

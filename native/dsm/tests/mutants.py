@@ -341,7 +341,7 @@ MUTANTS = [
     ("who is alone with a page is forgotten with the history", "save.c", "    core->pages[page].alone = true;\n", "    core->pages[page].alone = page_of == NULL;\n"),
     ("what was given and is something else now passes", "given.c", "      return false;\n  }", "      return true;\n  }"),
     ("news change what a program that computes may access", "sync.c", "  return phase == FETCHING || (phase == IDLE && core->config.replays);", "  return phase == FETCHING;"),
-    ("copies outlive the history that they are of", "save.c", "  core->anew = true;\n", ""),
+    ("a copy that is old is new where a history begins", "save.c", "    mr_mark_access(core, page, MR_NONE);\n", ""),
     ("versions begin anew with a history", "save.c", "    mr_take(&parts->versions, &core->pages[page].version, sizeof core->pages[page].version);", "    core->pages[page].version = 1;"),
     ("where a page has gone is forgotten with the history", "save.c", "  int rc = load_homes(core, &parts.homes);\n", "  int rc = 0;\n"),
     ("a node that goes on may access what it could", "save.c", "    core->config.sink->protect(core->config.context, 0, core->config.pages, MR_NONE);\n", ""),
