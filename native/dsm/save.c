@@ -1,3 +1,4 @@
+/* Over 500 lines: what is written and what is read of it stand side by side, part by part. */
 #include "save.h"
 
 #include "state.h"
