@@ -598,7 +598,7 @@ static void save_node(struct node *node, struct saved_node *saved) {
   memcpy(saved->registers, node->registers, sizeof saved->registers);
 }
 
-/* Whoever stands still, and is not asked before; whether there was one. */
+/* The nodes that have something of their own are asked for it; whether there was one. */
 static bool clean_some(struct world *world) {
   bool some = false;
   for (uint16_t i = 0; i < world->shape.nodes; i++)
