@@ -25,7 +25,7 @@
 enum mr_event_kind {
   MR_EVENT_TOLD = 1, /* a message; `node` sent it */
   MR_EVENT_ASKED,    /* a request of the program's */
-  MR_EVENT_CLEANED,  /* while it waits, what it wrote goes home */
+  MR_EVENT_CLEANED,  /* it stands still: what it wrote goes home, and all hear of it */
   MR_EVENT_GAVE,     /* right after a message: what it gave of a page that it was writing */
   MR_EVENT_CUT       /* a checkpoint may be here */
 };
