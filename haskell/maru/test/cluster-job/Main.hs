@@ -112,7 +112,10 @@ job arguments =
     ["forks", items, us] -> do
       (xs, look) <- parMapOnReporting defaultOptions (static square) (read us) [1 .. read items]
       _ <- evaluate (sum xs)
-      look >>= print . reportWorkersStarted
+      report <- look
+      print (reportWorkersStarted report)
+      -- Why there were more.
+      mapM_ (hPutStrLn stderr . ("note: " <>)) (reportNotes report)
     ["load", items] -> do
       print (sum (parMapOnWith defaultOptions (static square) 1000 [1 .. read items]))
       io <- lines <$> readFile "/proc/self/io"
