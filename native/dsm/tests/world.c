@@ -8,6 +8,8 @@
 #include "check.h"
 
 #define STEPS_MAX 2000000u
+/* In which nodes that stand are asked for what they have of their own. */
+#define ROUNDS_MAX 10000u
 /* What the shortest message takes, where time is what messages take. */
 #define LATENCY_NS 1000u
 
@@ -615,9 +617,11 @@ void world_cut(struct world *world, struct cut *cut) {
   world->parking = true;
   while (world_step(world))
     ;
-  while (clean_some(world))
+  for (uint32_t rounds = 0; clean_some(world); rounds++) {
+    CHECK(rounds < ROUNDS_MAX);
     while (world_step(world))
       ;
+  }
   world->parking = false;
   for (uint16_t i = 0; i < world->shape.nodes; i++) {
     uint64_t sent, received;
