@@ -18,7 +18,7 @@ trap 'rm -rf "$work"' EXIT INT TERM
 # two that there are, clang needs half of the time. Without a bound it is the search that counts.
 if [ -n "${MARU_MODEL_SECONDS:-}" ]; then
   compiler=("${CC:-cc}" -O2)
-elif command -v clang >/dev/null; then
+elif [ -z "${CC:-}" ] && command -v clang >/dev/null; then
   compiler=(clang -O0)
 else
   compiler=("${CC:-cc}" -O0)

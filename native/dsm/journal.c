@@ -202,9 +202,8 @@ bool mr_journal_read(const struct mr_journal *journal, uint64_t *at, struct mr_e
   return true;
 }
 
-/* At most so many bytes are moved to the ring's beginning, whose memory is there: what happens
- * while a checkpoint is written, some megabytes a second. New memory takes longer than to move
- * them. */
+/* At most so many bytes are moved to the ring's beginning, whose memory is there: what happened
+ * while a checkpoint was written. The node stands meanwhile, but no longer than for new memory. */
 #define MOVED (65536u * MR_PAGE)
 
 /* Events go on at the ring's beginning, and with them what is left. Where this process is killed

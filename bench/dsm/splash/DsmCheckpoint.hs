@@ -24,8 +24,8 @@ import System.FilePath ((</>))
 checkpointExperiment :: Experiment
 checkpointExperiment = Experiment "dsm/checkpoint" "Three programs of SPLASH-3 (MARU_SPLASH names its folder) on four nodes and a described link: with a checkpoint every 30 seconds, with journals as well, and with none" checkpoint
 
--- | Name, folder and command. Each takes three minutes on two cores, for what a job takes once, memory of its
--- journals above all, is not to count as if it went on.
+-- | Name, folder and command. Each takes some three minutes on two cores, by what shorter ones took: what a job
+-- takes once, memory of its journals above all, is not to count as if it went on.
 jobs :: [(String, FilePath, String)]
 jobs =
   [ ("ocean", "apps/ocean/contiguous_partitions", "./OCEAN -n2050 -p4 -t1200"),
