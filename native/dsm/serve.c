@@ -36,7 +36,8 @@ struct mr_server {
   pthread_t thread;
   int watch;   /* an epoll of the transport's descriptor; silent of it while the program's thread
                   looks */
-  int bell;    /* an eventfd: the server has done what the program's thread waits for */
+  int bell;    /* an eventfd: the server has done what the program's thread waits for, or has found
+                  what is due earlier than that thread knows */
   int nudge;   /* another: the program's thread wants the server to look */
   bool deaf;   /* to the transport's descriptor, or rather `watch` is */
   bool hopes;  /* what the program's thread waited for last came soon */
@@ -211,6 +212,7 @@ void mr_server_await(struct mr_server *s, const bool *done) {
  * nothing else to tell it. */
 static bool look(struct mr_server *s, bool rests, bool *over, int64_t *due) {
   pthread_mutex_lock(s->config.lock);
+  const int64_t known = mr_transport_due(s->config.transport);
   int came = serve(s);
   if (rests)
     rest(s);
@@ -218,7 +220,7 @@ static bool look(struct mr_server *s, bool rests, bool *over, int64_t *due) {
   *due = mr_transport_due(s->config.transport);
   if (s->awaited == NULL)
     mr_ready_listens(s->config.ready, MR_SERVER_LISTENS);
-  else if (*s->awaited)
+  else if (*s->awaited || *due < known) /* it may sleep until what was known to be due */
     eventfd_write(s->bell, 1);
   pthread_mutex_unlock(s->config.lock);
   return came > 0;

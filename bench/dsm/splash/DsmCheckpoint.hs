@@ -28,14 +28,14 @@ checkpointExperiment = Experiment "dsm/checkpoint" "Three programs of SPLASH-3 (
 -- takes once, memory of its journals above all, is not to count as if it went on.
 jobs :: [(String, FilePath, String)]
 jobs =
-  [ ("ocean", "apps/ocean/contiguous_partitions", "./OCEAN -n2050 -p4 -t1200"),
+  [ ("ocean", "apps/ocean/contiguous_partitions", "./OCEAN -n2050 -p4 -t950"),
     ("water", "apps/water-nsquared", "./WATER-NSQUARED <input"),
-    ("raytrace", "apps/raytrace", "./RAYTRACE -m64 -a18 -p4 inputs/teapot.env")
+    ("raytrace", "apps/raytrace", "./RAYTRACE -m64 -a17 -p4 inputs/teapot.env")
   ]
 
--- | Of 1728 molecules, 700 steps by four processes.
+-- | Of 1728 molecules, 650 steps by four processes.
 waterInput :: String
-waterInput = unlines ["1.5e-16 1728 700 6", "-1 3000 3 0", "4 6.212752"]
+waterInput = unlines ["1.5e-16 1728 650 6", "-1 3000 3 0", "4 6.212752"]
 
 checkpoint :: Reaper -> Effort -> (String -> IO ()) -> IO Figures
 checkpoint reaper effort say =
@@ -55,14 +55,21 @@ checkpoint reaper effort say =
           figuresData = object ["measured" .= map roundsJson rounds, "claims" .= map claimJson judged]
         }
   where
-    cases = [(link, job) | link <- described, linkName link == "10 Gb/s", job <- jobs]
+    cases = [(link, job) | link <- reverse described, not (null (barsOn link)), job <- jobs]
     caseName (link, (name, _, _)) = linkName link ++ ", " ++ name
     sideOf each keeping = caseName each ++ ", " ++ keepingName keeping
-    claimsOf each = [ratio (caseName each ++ ": " ++ keepingName keeping ++ " by none, time") (AtMost bar) (number ["wall_ms"]) (sideOf each keeping) (sideOf each None) | (keeping, bar) <- [(All, 1.05), (Lost, 1.15)]]
+    claimsOf each = [ratio (caseName each ++ ": " ++ keepingName keeping ++ " by none, time") (AtMost bar) (number ["wall_ms"]) (sideOf each keeping) (sideOf each None) | (keeping, bar) <- barsOn (fst each)]
     sidesOf maru copy each@(Link _ _ latency ps _, (_, folder, command)) =
       [ Side (sideOf each keeping) [commandIn (copy Nodes </> folder) (unwords (["env MARU_DSM_ACCESS=userfaultfd MARU_DSM_TRANSPORT=tcp MARU_DSM_LINK=" ++ show latency ++ "," ++ show ps, maru, "launch -n 4"] ++ keepingOptions keeping ++ ["--", command]))]
         | keeping <- keepings
       ]
+
+-- | Journals are more bytes than a link of 1 Gb/s is for: there they are measured, and nothing is claimed.
+barsOn :: Link -> [(Keeping, Double)]
+barsOn link = case linkName link of
+  "10 Gb/s" -> [(All, 1.05), (Lost, 1.15)]
+  "1 Gb/s" -> [(All, 1.05)]
+  _ -> []
 
 -- | Who goes back where a node is lost: nobody can, all, or that one alone.
 data Keeping = None | All | Lost
