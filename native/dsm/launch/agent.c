@@ -136,4 +136,5 @@ void mr_launch_agent(struct job *job) {
   job->signal = mr_launch_signal_nodes;
   mr_launch_start(job);
   mr_launch_watch(job, 0, obey);
+  mr_frame_send(job, 1, FRAME_TOLD, job->first, 0, "", 0);
 }

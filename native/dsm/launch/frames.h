@@ -20,6 +20,7 @@ enum mr_frame_kind {
   FRAME_TAKEN,     /* from it; value: so many bytes of the input; below 0: node 0 takes no more */
   FRAME_ENDED,     /* from it; value: status */
   FRAME_OVER,      /* from it; node: its first; value: the program's status */
+  FRAME_TOLD,      /* from it; node: its first; the last: its nodes have ended, and wrote no more */
   /* Of checkpoints; mirror.c. */
   FRAME_WORDS, /* to the agent: what the launcher says to nodes */
   FRAME_STAND, /* from it; node: what that one says */

@@ -161,15 +161,23 @@ static void hang_up(struct host *host) {
   host->to = host->from = -1;
 }
 
+static void say_lost(const struct host *host) {
+  if (host->alive > 0)
+    fprintf(stderr, "maru: launch: host %s was lost, with %u nodes\n", host->name, host->alive);
+  else
+    fprintf(stderr, "maru: launch: host %s was lost before all that its nodes wrote had come\n",
+            host->name);
+}
+
 /* Its nodes are gone, or will be: the agent kills them when it sees the connection's end. */
 static void lose_host(struct job *job, struct host *host) {
   hang_up(host);
-  if (host->alive == 0)
+  if (host->told)
     return;
   host->lost = true;
   job->alive -= host->alive;
   if (!job->ending) {
-    fprintf(stderr, "maru: launch: host %s was lost, with %u nodes\n", host->name, host->alive);
+    say_lost(host);
     if (job->keep == NULL || !job->keeps->lost(job, host->first, STATUS_LOST))
       mr_launch_end(job, STATUS_LOST);
   }
@@ -243,6 +251,8 @@ static void hear(struct job *job, struct host *host) {
     mr_launch_input_taken(job, frame.value);
   else if (good && frame.kind == FRAME_OVER)
     mr_launch_over(job, frame.value);
+  else if (good && frame.kind == FRAME_TOLD)
+    host->told = true;
   else if (good && is_place(job, &frame))
     start_alone(job, host, frame.value);
   else if (good && frame.kind == FRAME_PLACE)
@@ -402,6 +412,7 @@ static void watch_hosts(struct job *job) {
 
 static void begin_host(struct job *job, struct host *host) {
   host->alive = host->here;
+  host->told = false;
   start_agent(job, host);
   tell_begin(job, host);
 }

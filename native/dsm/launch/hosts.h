@@ -18,7 +18,8 @@ struct host {
   struct sockaddr_storage address;
   pid_t pid;
   int to, from; /* -1: ended */
-  bool lost;    /* it ended before its nodes */
+  bool told;    /* all that its nodes wrote has come, and they have ended */
+  bool lost;    /* it ended before that */
   bool failed;  /* no agent could be started there since the last loss */
 };
 

@@ -164,7 +164,7 @@ void mr_launch_line(struct job *job, unsigned number, int to, const char *line, 
 }
 
 /* As shells say it. */
-static bool is_signal(int status) { return status > 128 && status <= 128 + SIGRTMAX; }
+bool mr_launch_is_signal(int status) { return status > 128 && status <= 128 + SIGRTMAX; }
 
 /* Where no node has said it. */
 void mr_launch_say_why(const struct job *job) {
@@ -174,8 +174,8 @@ void mr_launch_say_why(const struct job *job) {
     fprintf(stderr, "[%u] %s\n", job->lost_by, job->lost);
   else
     fprintf(stderr, "maru: launch: node %u %s %d\n", job->culprit,
-            is_signal(job->status) ? "was ended by signal" : "ended with status",
-            is_signal(job->status) ? job->status - 128 : job->status);
+            mr_launch_is_signal(job->status) ? "was ended by signal" : "ended with status",
+            mr_launch_is_signal(job->status) ? job->status - 128 : job->status);
 }
 
 void mr_launch_again(struct job *job) {
@@ -309,7 +309,9 @@ static bool is_passed_on(struct job *job, pid_t from) {
 void mr_launch_read_signals(struct job *job) {
   struct signalfd_siginfo info;
   while (read(job->signals, &info, sizeof info) == sizeof info)
-    if (info.ssi_signo != SIGCHLD && !is_passed_on(job, (pid_t)info.ssi_pid)) {
+    if (info.ssi_signo == SIGCHLD) {
+      job->reaps = true;
+    } else if (!is_passed_on(job, (pid_t)info.ssi_pid)) {
       ask_again(job);
       job->status = 0;
       job->interrupted = true;

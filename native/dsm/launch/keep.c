@@ -311,13 +311,14 @@ static int step(struct job *job) {
     return -1;
   if (repeats(keep))
     return LOOKS_MS;
-  /* A node that was not lost is no more. */
+  if (mr_keep_missed(job))
+    return LOOKS_MS;
+  /* A node that was not lost is no more. It may have left without a farewell: others miss it then.
+   */
   keep->ended |= job->alive < job->nodes;
   keep->moving &= !keep->ended;
   if (keep->ended)
-    return -1;
-  if (mr_keep_missed(job))
-    return LOOKS_MS;
+    return keep->journal != 0 ? LOOKS_MS : -1;
   int64_t left = keep->moving || is_wished(keep) ? 0 : keep->due - mr_launch_now();
   switch (keep->state) {
   case KEEP_GATHERS:
@@ -329,8 +330,9 @@ static int step(struct job *job) {
   }
   if (left < -LONG_MS)
     mr_folder_name_slow(job);
+  /* No node can wake us when its journal fills. */
   if (left > 0 || keep->writer != 0)
-    return left > LOOKS_MS ? (int)left : LOOKS_MS;
+    return left > LOOKS_MS && keep->journal == 0 ? (int)left : LOOKS_MS;
   if (!mr_keep_all_started(job, keep))
     return LOOKS_MS;
   begin(keep);

@@ -59,7 +59,7 @@ static bool is_fault(int signal) {
 
 /* What a program does to itself it would do again: a fault, or a status of its own. */
 static bool is_own(int code) {
-  return code > 128 ? is_fault(code - 128) : code != 0 && code != STATUS_LOST;
+  return mr_launch_is_signal(code) ? is_fault(code - 128) : code != 0 && code != STATUS_LOST;
 }
 
 /* Whether that node alone is to repeat: the others are all there, and none has said that it ends. A
@@ -87,9 +87,10 @@ static void begin_recovery(struct job *job, struct keep *keep, bool alone) {
     job->signal(job, SIGKILL);
 }
 
-/* A node that could not repeat ends so, and its loss was counted. */
+/* A node that could not repeat ends so, and its loss was counted. What it does to itself may be
+ * what it had not done before: all repeat that, or see it again. */
 static bool was_in_vain(const struct keep *keep, unsigned number, int code) {
-  return keep->single == (int)number && !keep->starts && code == STATUS_LOST;
+  return keep->single == (int)number && !keep->starts && (code == STATUS_LOST || is_own(code));
 }
 
 bool mr_keep_lost(struct job *job, unsigned number, int code) {
@@ -97,7 +98,8 @@ bool mr_keep_lost(struct job *job, unsigned number, int code) {
   if (keep == NULL || job->ending || job->over)
     return false;
   /* Others may have been seen first: they lost it. */
-  if (is_own(code)) {
+  bool in_vain = was_in_vain(keep, number, code);
+  if (is_own(code) && !in_vain) {
     keep->recovering = false;
     return false;
   }
@@ -113,7 +115,7 @@ bool mr_keep_lost(struct job *job, unsigned number, int code) {
     mr_launch_end(job, STATUS_LOST);
     return true;
   }
-  keep->losses += !was_in_vain(keep, number, code);
+  keep->losses += !in_vain;
   if (keep->losses > LOSSES_MOST) {
     fprintf(stderr, "maru: launch: lost node %u, the %uth time since checkpoint %u: given up\n",
             keep->lost, keep->losses, keep->committed);
@@ -147,7 +149,7 @@ bool mr_keep_missed(struct job *job) {
     return true;
   unsigned whom = load(&keep->page->lines[i].misses) - 1;
   fprintf(stderr,
-          "maru: launch: node %u has lost its connection to node %u, whose end was not seen\n", i,
+          "maru: launch: node %u has lost its connection to node %u, which said no farewell\n", i,
           whom);
   mr_keep_lost(job, whom, STATUS_LOST);
   return true;

@@ -118,6 +118,7 @@ struct job {
   int over_from;    /* a pipe: a byte there is that status; -1: no node can say so any more */
   int over_to;      /* the nodes' end, while they are started */
   bool interrupted; /* a signal to us asked for the end */
+  bool reaps;       /* a child may have ended since the last look */
   pid_t watcher;    /* who passes signals on to us (watcher.c); 0: nobody */
   bool passes;      /* it is to pass on the first that came, which we had ourselves */
   int64_t asked_at; /* ms: the first of them */
@@ -158,6 +159,8 @@ void mr_launch_read_signals(struct job *job);
 void mr_launch_show(struct job *job, int to, const char *lines, size_t length);
 /* A line that a node wrote to `to`. */
 void mr_launch_line(struct job *job, unsigned number, int to, const char *line, size_t length);
+/* Whether a status stands for the end by a signal, as a shell has it: 128 + signal. */
+bool mr_launch_is_signal(int status);
 /* A node ended with that status (128 + signal). */
 void mr_launch_ended(struct job *job, unsigned number, int code);
 /* A node ended the program, with that status, whatever other nodes do. */

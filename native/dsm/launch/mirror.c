@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #define TICK_MS 1
-#define LOOKS_MS 50  /* for nodes that have not joined yet */
+#define LOOKS_MS 50  /* for nodes that have not joined yet, and for journals that fill */
 #define IDLE_MS 1000 /* for what `maru top` shows */
 #define PAGES 2      /* which of a node's files: 0 and 1 are those of its images */
 #define PIECE_PAGES 15u
@@ -304,16 +304,12 @@ static void tell_stand(struct job *job, unsigned i) {
 
 static int agent_step(struct job *job) {
   const struct mr_checkpoint_page *page = job->keep->page;
-  bool joined = true;
+  bool idle = job->keep->journal == 0; /* no node can wake us when its journal fills */
   for (unsigned i = 0; i < job->here; i++) {
     tell_stand(job, i);
-    joined &= told[i].started == page->epoch;
+    idle &= told[i].started == page->epoch;
   }
-  return load(&page->wanted) != load(&page->over) ? TICK_MS : joined ? IDLE_MS : LOOKS_MS;
-}
-
-static void agent_pipe(struct job *job, int end) {
-  job->keep->input_pipe = fcntl(end, F_DUPFD_CLOEXEC, 0);
+  return load(&page->wanted) != load(&page->over) ? TICK_MS : idle ? IDLE_MS : LOOKS_MS;
 }
 
 static size_t agent_begun(const struct job *job, unsigned i, char *line) {
@@ -334,7 +330,7 @@ static void agent_end(struct job *job) { (void)job; }
 void mr_mirror_begin(struct job *job, size_t journal) {
   static struct keep keep = {.dir = -1, .input_pipe = -1, .single = -1};
   static const struct keep_calls calls = {.step = agent_step,
-                                          .pipe = agent_pipe,
+                                          .pipe = mr_keep_pipe,
                                           .begun = agent_begun,
                                           .reaped = agent_reaped,
                                           .end = agent_end};

@@ -310,6 +310,7 @@ static void end_group(const struct job *job, struct node *node) {
 
 static void reap(struct job *job) {
   int status;
+  job->reaps = false;
   for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
     job->booster = pid == job->booster ? 0 : job->booster; /* it says why */
     if (job->keep != NULL)
@@ -444,7 +445,8 @@ void mr_launch_watch(struct job *job, int control, void (*controlled)(struct job
     polled[count++] = mr_launch_input_to(job);
     int patience = sooner(mr_launch_input_patience(job, mr_launch_patience(job)),
                           job->keep != NULL ? job->keeps->step(job) : -1);
-    int ready = poll(polled, count, patience);
+    /* What waited to send may have heard of a child's end. */
+    int ready = poll(polled, count, job->reaps ? 0 : patience);
     for (unsigned i = 0; i < 2 * job->here; i++)
       if (ready > 0 && polled[i].revents != 0)
         read_stream(job, job->first + i / 2, &job->node[i / 2].streams[i % 2]);

@@ -2,7 +2,8 @@
  * survive.c.in, whose arguments it takes.
  *
  *     survive NODES STEPS [MILLISECONDS [early|bus|segv|environment|unwatched|mapping|waits|ticks|
- *                                        holds|differs|given|given-else|talks|breaks]]
+ *                                        holds|differs|given|given-else|talks|breaks|
+ *                                        faults|leaves]]
  *
  * What it prints follows from NODES and STEPS alone.  `early`, `bus`, `segv`: what is made before
  * maru_dsm_init cannot be saved either.  `waits`: does nothing of that.  Node 1 waits with changes
@@ -12,7 +13,8 @@
  * on its process.  `given`: node 1 gets a page again and again while node 0 writes it;
  * `given-else`: what node 0 writes depends on its process, and nothing else does.  `talks`: each
  * node prints STEPS lines of a KiB, after MILLISECONDS. Then node 1 is lost, once, where there is
- * SURVIVE_FOLDER.  `breaks`: there its connections end instead.
+ * SURVIVE_FOLDER.  `breaks`: there its connections end instead.  `faults`: there node 1 is lost
+ * once, and what repeats it aborts, once.  `leaves`: node 1 ends with 0, and says no farewell.
  */
 #define _GNU_SOURCE
 #include <maru/dsm.h>
@@ -138,9 +140,9 @@ static ino_t checkpoint_in(const char *folder) {
   return stat(path, &stat_of) == 0 ? stat_of.st_ino : 0;
 }
 
-static bool is_first_time(const char *folder) {
+static bool is_first_time(const char *folder, const char *of) {
   char path[4096];
-  snprintf(path, sizeof path, "%s/lost", folder);
+  snprintf(path, sizeof path, "%s/%s", folder, of);
   int fd = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
   if (fd >= 0)
     close(fd);
@@ -148,14 +150,14 @@ static bool is_first_time(const char *folder) {
 }
 
 static void be_lost_once(const char *folder) {
-  if (is_first_time(folder))
+  if (is_first_time(folder, "lost"))
     kill(getpid(), SIGKILL);
 }
 
 /* This node's connections end, and no node. */
 static void break_links_once(const char *folder) {
   struct sockaddr_storage peer;
-  if (!is_first_time(folder))
+  if (!is_first_time(folder, "lost"))
     return;
   for (int fd = 3; fd < 1024; fd++) {
     socklen_t size = sizeof peer;
@@ -288,6 +290,17 @@ static void lose_links(void) {
   go_down(0);
 }
 
+/* The repetition does something else before anything shows that. */
+static void repeat_badly(void) {
+  const char *folder = getenv("SURVIVE_FOLDER");
+  if (maru_dsm_node() == 1 && folder != NULL) {
+    be_lost_once(folder);
+    if (is_first_time(folder, "fault"))
+      abort();
+  }
+  go_down(0);
+}
+
 static void share(void) {
   cells = maru_dsm_alloc(CELLS * sizeof *cells);
   list = maru_dsm_alloc(sizeof *list);
@@ -338,6 +351,10 @@ int main(int count, char **arguments) {
     talk();
   else if (strcmp(what, "breaks") == 0)
     lose_links();
+  else if (strcmp(what, "faults") == 0)
+    repeat_badly();
+  else if (strcmp(what, "leaves") == 0 && maru_dsm_node() == 1)
+    _exit(0);
   else
     go_down(0);
   unsigned long all = 0;
