@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -423,14 +424,21 @@ static bool can_cycle(pid_t child, enum boost_how how) {
          mr_sched_get(child, &found) == 0 && mr_sched_equal(&found, &own);
 }
 
+/* It does not outlive its parent, which has descriptors that others wait for the end of. */
+static _Noreturn void be_tried(pid_t parent) {
+  if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
+    _exit(1);
+  for (;;)
+    pause();
+}
+
 enum boost_how boost_means(void) {
   enum boost_how how = BOOST_BY_FIFO;
-  pid_t child = fork();
+  pid_t parent = getpid(), child = fork();
   if (child < 0)
     return BOOST_BY_NOTHING;
   if (child == 0)
-    for (;;)
-      pause();
+    be_tried(parent);
   while (how < BOOST_BY_NOTHING && !can_cycle(child, how))
     how++;
   kill(child, SIGKILL);

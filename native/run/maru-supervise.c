@@ -53,6 +53,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -256,11 +257,21 @@ static struct verdict verdict_of(double wall, const struct rusage *used) {
                           .max_rss_kib = (uint64_t)used->ru_maxrss};
 }
 
+/* What ran beside the command was killed in the middle of a line. */
+static bool is_torn(int fd) {
+  struct stat stat;
+  char last;
+  return fstat(fd, &stat) == 0 && stat.st_size > 0 && pread(fd, &last, 1, stat.st_size - 1) == 1 &&
+         last != '\n';
+}
+
 static void write_report(const struct supervisor *self, int fd, int status,
                          const struct verdict *verdict) {
   FILE *out = fdopen(dup(fd), "w");
   if (out != NULL) {
     struct mr_json json = {.out = out};
+    if (is_torn(fd))
+      fputc('\n', out);
     char words[VERDICT_BYTES];
     verdict_words(verdict, words);
     mr_json_object(&json, NULL);

@@ -28,7 +28,7 @@ checkpointExperiment = Experiment "dsm/checkpoint" "Three programs of SPLASH-3 (
 -- takes once, memory of its journals above all, is not to count as if it went on.
 jobs :: [(String, FilePath, String)]
 jobs =
-  [ ("ocean", "apps/ocean/contiguous_partitions", "./OCEAN -n2050 -p4 -t950"),
+  [ ("ocean", "apps/ocean/contiguous_partitions", "./OCEAN -n2050 -p4 -t900"),
     ("water", "apps/water-nsquared", "./WATER-NSQUARED <input"),
     ("raytrace", "apps/raytrace", "./RAYTRACE -m64 -a17 -p4 inputs/teapot.env")
   ]

@@ -538,6 +538,15 @@ class Beside(unittest.TestCase):
             self.assertEqual(process.stderr.readline(), "ended\n")
             os.kill(command[0], signal.SIGKILL)
 
+    def test_that_is_cut_off_in_a_line_leaves_the_figures_whole(self):
+        with tempfile.TemporaryFile("w+") as file:
+            words = ("/bin/sh", "-c", "cat; printf '{\"room\":'")
+            options = [o for word in words for o in ("--beside", word)] + ["--report-fd", str(file.fileno())]
+            result = run("true", pass_fds=(file.fileno(),), options=options)
+            file.seek(0)
+            torn, figures = file.read().splitlines()
+            self.assertEqual((result.returncode, torn, json.loads(figures)["status"]), (0, '{"room":', 0))
+
     def test_has_not_the_environment_of_the_command(self):
         words = ("/bin/sh", "-c", 'echo "${OF_COMMAND-none} ${LD_PRELOAD-none}" >&2')
         found = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}

@@ -18,6 +18,7 @@ module Maru.Cli.Run
     splitProfiles,
     verdictLine,
     Measured (..),
+    LastWords (..),
     lastWords,
   )
 where
@@ -235,16 +236,26 @@ planJson plan =
 
 -- ---- after --------------------------------------------------------------
 
--- | The plan, what was said beside the run, and the figures, from the memory file.
-lastWords :: Chars.ByteString -> Either String (Map String Value, [Beside], Value, Measured)
+-- | From the memory file. Who speaks beside the run may be late, or be killed in the middle of a line.
+data LastWords = LastWords
+  { wordsPlan :: !(Map String Value),
+    wordsBeside :: ![Beside],
+    -- | How many lines cannot be read.
+    wordsTorn :: !Int,
+    wordsFigures :: !Value,
+    wordsMeasured :: !Measured
+  }
+  deriving (Eq, Show)
+
+lastWords :: Chars.ByteString -> Either String LastWords
 lastWords content = case Chars.lines content of
-  plan : more@(_ : _)
-    | (beside, figures) <- (init' more, last' plan more) ->
-      (,,,) <$> eitherDecodeStrict plan <*> traverse eitherDecodeStrict beside <*> eitherDecodeStrict figures <*> eitherDecodeStrict figures
-  other -> Left (show (length other) ++ " lines instead of 2 or more")
+  plan : more
+    | (before, figures : behind) <- break isFigures more,
+      (torn, beside) <- partitionEithers (map eitherDecodeStrict (before ++ behind)) ->
+      LastWords <$> eitherDecodeStrict plan <*> pure beside <*> pure (length torn) <*> eitherDecodeStrict figures <*> eitherDecodeStrict figures
+  other -> Left ("no figures in " ++ show (length other) ++ " lines")
   where
-    init' list = take (length list - 1) list
-    last' = foldl (\_ line -> line)
+    isFigures line = (decodeStrict line >>= parseMaybe (withObject "figures" (.: "schema"))) == Just ("maru-supervise/1" :: String)
 
 -- | What a room's program beside the run says: a line for people, and all of it.
 data Beside = Beside !String !String !Value
@@ -260,15 +271,17 @@ reportRun rooms = lastWord "report-run is for the supervisor alone" (\fd _ -> re
 report :: [Room] -> Fd -> [FilePath] -> IO ()
 report known fd boards = do
   content <- readReport fd
-  (plan, beside, figures, measured) <- either (problem internal . ("the run's report is broken: " ++)) pure (lastWords content)
+  LastWords plan beside torn figures measured <- either (problem internal . ("the run's report is broken: " ++)) pure (lastWords content)
   (broken, seen) <- partitionEithers <$> mapM readBoard boards
   mapM_ (say . ("cannot read the run's board: " ++)) broken
   let rooms = [name | b <- seen, s <- boardSections b, let name = sectionName s, name `notElem` ("run" : parts)]
-      said = concatMap boardLines seen
+      missing = ["run: " ++ show torn ++ " lines of what ran beside the command cannot be read, and the report lacks them: it was killed" | torn > 0]
+      said = concatMap boardLines seen ++ missing
       parts = ["lockwaits", "lockprof", "without"]
   after <- catMaybes <$> sequence [fmap (named r) <$> roomAfter r (environmentOf plan) b | r <- known, b <- seen]
   let loud = Map.lookup "quiet" plan /= Just (Bool True)
   when loud (mapM_ (\(Beside room' line _) -> say (room' ++ ": " ++ line)) beside)
+  mapM_ say missing
   when (measuredStarted measured) $ do
     when loud (mapM_ (\(name, a) -> mapM_ (say . ((name ++ ": ") ++)) (afterLines a)) after)
     mapM_ (say . ("run: " ++)) (mapMaybe ranWithout seen)
