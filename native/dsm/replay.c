@@ -464,6 +464,9 @@ static void hears_message(struct mr_replay *r, uint16_t from,
 void mr_replay_hears(struct mr_replay *replay, uint16_t from, const void *bytes, size_t length) {
   struct mr_outbox_message message;
   int rc = mr_outbox_hear(replay->outbox, from, bytes, length, &message);
+  /* One that began since it was lost has not reached it. */
+  if (rc >= 0 && message.greets)
+    mr_core_look_over(mr_self.core);
   if (rc >= 0 && message.counts) {
     hears_message(replay, from, &message);
     rc = mr_outbox_kept(replay->outbox, from, length);
