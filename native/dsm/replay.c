@@ -165,6 +165,13 @@ static void note_cut(struct mr_replay *r) { note(r, mr_checkpoints_cut(mr_self.c
 
 void mr_replay_cut(struct mr_replay *replay) { note_cut(replay); }
 
+/* Before its checkpoint is over this node is to write its image first. */
+void mr_replay_counts(struct mr_replay *replay) {
+  uint32_t cut = mr_checkpoints_cut(mr_self.checkpoints);
+  if (mr_checkpoints_wanted(mr_self.checkpoints) != cut)
+    note(replay, cut);
+}
+
 void mr_replay_committed(struct mr_replay *replay, uint32_t number) {
   pthread_mutex_lock(&mr_self.lock);
   if (replay->noted == number)

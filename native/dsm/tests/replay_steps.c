@@ -8,6 +8,7 @@
 #include "../journal.h"
 #include "../message.h"
 #include "../outbox.h"
+#include "../save.h"
 #include "../self.h"
 #include "../settings.h"
 #include "../store.h"
@@ -317,7 +318,31 @@ static void looks_on(void) {
   end();
 }
 
+/* ---- counts --------------------------------------------------------------------------------- */
+
+static uint64_t counts_sent(uint32_t number) {
+  uint64_t sent = 0, received = 0;
+  CHECK(calls.rests(number, &sent, &received));
+  CHECK_EQUAL(received, 0);
+  return sent;
+}
+
+/* A cut was given up before this node, which waits, took its image.  The others count from there.
+ */
+static void given_up(void) {
+  begin();
+  wanted = 2;
+  CHECK_EQUAL(counts_sent(2), 1);
+  cut = 2;
+  CHECK_EQUAL(counts_sent(2), 1);
+  wanted = 4;
+  CHECK_EQUAL(counts_sent(4), 0);
+  CHECK(mr_core_waits(mr_self.core));
+  end();
+}
+
 int main(void) {
   looks_on();
+  given_up();
   return 0;
 }
