@@ -448,6 +448,7 @@ int mr_replay_sends(struct mr_replay *replay, uint16_t to, const void *message, 
 
 static void hears_look(struct mr_replay *r, uint16_t from, const void *message, size_t length) {
   if (!r->repeats) {
+    mr_replay_counts(r);
     core_hears(from, message, length);
     return;
   }

@@ -341,8 +341,22 @@ static void given_up(void) {
   end();
 }
 
+/* So does what it says to a node that looks whether all wait. */
+static void looked_at(void) {
+  struct peer *peer = &peers[1];
+  begin();
+  const struct mr_header look = header_of(1, MR_LOOK, 1, 0);
+  CHECK_EQUAL(mr_outbox_send_once(peer->outbox, 0, &look, sizeof look), 0);
+  CHECK_EQUAL(peer->said, 1);
+  cut = 2;
+  CHECK_EQUAL(mr_outbox_send_once(peer->outbox, 0, &look, sizeof look), 0);
+  CHECK_EQUAL(peer->said, 0);
+  end();
+}
+
 int main(void) {
   looks_on();
   given_up();
+  looked_at();
   return 0;
 }
