@@ -206,6 +206,8 @@ static void is_live(struct mr_replay *r) {
   r->unproved = r->given.count > 0;
   r->repeats = false;
   note_cut(r);
+  /* Of the answers to one of its own, one was kept. */
+  mr_core_look_over(mr_self.core);
   if (r->look.length > 0)
     core_hears(r->look.from, r->look.bytes, r->look.length);
   if (!r->unproved)

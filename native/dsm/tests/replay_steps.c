@@ -28,6 +28,7 @@
 /* The launcher's words. */
 static uint32_t cut, wanted, again[NODES];
 static struct mr_checkpoint_calls calls;
+static int journal;
 
 static struct peer {
   struct mr_outbox *outbox;
@@ -46,7 +47,7 @@ static int page_file(size_t size) {
 
 int mr_checkpoints_journal(const struct mr_checkpoints *all) {
   (void)all;
-  return page_file(mr_journal_size(CAPACITY));
+  return dup(journal);
 }
 uint32_t mr_checkpoints_cut(const struct mr_checkpoints *all) {
   (void)all;
@@ -234,8 +235,8 @@ static void on_stuck(void *context, const struct mr_wait *waits) {
 }
 static void begin_part(void) {}
 
-/* Node 0 has sent one message, and waits. */
-static void begin(void) {
+/* A process in node 0's place: as an image has it, it has sent one message, and waits. */
+static void start_node(void) {
   static uint32_t incarnations[NODES] = {100, 101, 102};
   static struct sockaddr_storage addresses[NODES];
   static _Alignas(MR_PAGE) uint8_t memory[MR_PAGE], twins[MR_PAGE];
@@ -256,12 +257,6 @@ static void begin(void) {
                                         .memory = memory,
                                         .twins = twins,
                                         .sink = &sink};
-  cut = wanted = 0;
-  stuck = false;
-  memset(again, 0, sizeof again);
-  memset(peers, 0, sizeof peers);
-  create_peer(1);
-  create_peer(2);
   mr_self.nodes = NODES;
   mr_self.checkpoints = (struct mr_checkpoints *)&calls; /* any address */
   mr_self.part = &part;
@@ -272,29 +267,54 @@ static void begin(void) {
   mr_replay_begin(mr_self.replay, &job);
   mr_self_start_checkpoints();
   CHECK_EQUAL(mr_core_sync(mr_self.core, MR_WAIT, SEMAPHORE, 0), 0);
-  CHECK(!mr_self.done && peers[1].received == 1);
+  CHECK(!mr_self.done);
+}
+
+static void begin(void) {
+  cut = wanted = 0;
+  stuck = false;
+  memset(again, 0, sizeof again);
+  memset(peers, 0, sizeof peers);
+  create_peer(1);
+  create_peer(2);
+  journal = page_file(mr_journal_size(CAPACITY));
+  start_node();
+  CHECK_EQUAL(peers[1].received, 1);
+}
+
+static void stop_node(void) {
+  mr_replay_close(mr_self.replay);
+  mr_core_destroy(mr_self.core);
 }
 
 static void end(void) {
-  mr_replay_close(mr_self.replay);
-  mr_core_destroy(mr_self.core);
+  stop_node();
   mr_outbox_destroy(peers[1].outbox);
   mr_outbox_destroy(peers[2].outbox);
+  close(journal);
 }
 
 /* ---- looks -------------------------------------------------------------------------------- */
 
 /* Both others are asked, in both waves, and wait: then all is said to be stuck. */
 static void finds(void) {
+  int64_t before = peers[1].look;
   CHECK_EQUAL(mr_core_look(mr_self.core), 0);
   for (int wave = 0; wave < 2; wave++) {
     int64_t look = peers[1].look;
+    CHECK(look > before);
+    before = look;
     CHECK(!stuck);
     CHECK_EQUAL(peers[2].look, look);
     answer(1, look);
     answer(2, look);
   }
   CHECK(stuck);
+}
+
+static void greet_anew(uint16_t node) {
+  mr_outbox_part(peers[node].outbox, 0);
+  CHECK_EQUAL(mr_outbox_greet(peers[node].outbox, 0), 0);
 }
 
 /* Node 2 is lost.  Another look begins before the process in its place has greeted, and does not
@@ -311,9 +331,33 @@ static void looks_on(void) {
   int64_t before = peers[2].look;
   CHECK_EQUAL(mr_core_look(mr_self.core), 0);
   CHECK(peers[1].look > before && peers[2].look == before);
-  mr_outbox_part(peers[2].outbox, 0);
-  CHECK_EQUAL(mr_outbox_greet(peers[2].outbox, 0), 0);
+  greet_anew(2);
   answer(1, peers[1].look);
+  finds();
+  end();
+}
+
+/* Node 0 is lost.  The process in its place looks while it waits as its image does, and has not
+ * repeated what came then. */
+static void looks_again(void) {
+  const struct mr_asked asked = {.call = MR_CALL_SYNC};
+  bool done = false;
+  begin();
+  mr_replay_asks(mr_self.replay, &asked);
+  stop_node();
+  again[0]++;
+  mr_outbox_part(peers[1].outbox, 0);
+  mr_outbox_part(peers[2].outbox, 0);
+  start_node();
+  greet_anew(1);
+  greet_anew(2);
+  CHECK_EQUAL(mr_core_look(mr_self.core), 0);
+  answer(1, peers[1].look);
+  answer(2, peers[2].look);
+  CHECK(mr_replay_repeats(mr_self.replay) && peers[1].received == 1);
+  mr_replay_asks(mr_self.replay, &asked);
+  mr_replay_goes_on(mr_self.replay, &done);
+  CHECK(!mr_replay_repeats(mr_self.replay));
   finds();
   end();
 }
@@ -356,6 +400,7 @@ static void looked_at(void) {
 
 int main(void) {
   looks_on();
+  looks_again();
   given_up();
   looked_at();
   return 0;
