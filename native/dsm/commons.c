@@ -30,7 +30,7 @@ int mr_gathering_come(struct mr_gathering *barrier, uint32_t parties, uint32_t *
 void mr_gathering_await(struct mr_gathering *barrier, uint32_t turn,
                         struct maru_wait_policy *policy) {
   for (;;) {
-    /* Acquire: what all of the turn did is seen, whoever told it. */
+    /* Acquire: what all of the turn did is seen, also where the last of a later one told it. */
     uint32_t told = atomic_load_explicit(&barrier->told, memory_order_acquire) & ~MARU_WAIT_ARMED;
     if (turn - told > BEHIND)
       return;

@@ -29,9 +29,11 @@ struct mr_commons {
   struct mr_tally counters[MARU_DSM_IDS];
 };
 
-/* Comes to the barrier of so many, less than 65536.  1: all have come, and the others are told.  0:
- * the caller has to wait until that turn is told.  -EINVAL, and nothing has changed: others are
- * there that wait for another number. */
+/* Comes to the barrier of so many, less than 65536.  1: all have come, and the others are told.
+ *
+ * 0: the caller has to wait until that turn is told.
+ *
+ * -EINVAL, and nothing has changed: others are there that wait for another number. */
 int mr_gathering_come(struct mr_gathering *barrier, uint32_t parties, uint32_t *turn);
 /* Until all have come to that turn.  Others may be at later ones by then. */
 void mr_gathering_await(struct mr_gathering *barrier, uint32_t turn,

@@ -1,5 +1,5 @@
-/* Description: a barrier of nodes that have one memory is of one size at a time, an arrival is of
- * one turn, and a lock is given by its holder alone. */
+/* Description: a barrier of nodes that have one memory is of one size at a time, and an arrival is
+ * of one turn.  A lock is given by its holder alone. */
 #include "../commons.h"
 
 #include "check.h"
@@ -31,7 +31,7 @@ static void turns(void) {
   }
 }
 
-/* All of a turn have come, and its last has not told that yet: who comes then is of the next. */
+/* The last of a turn has come, and has not told that yet. An arrival is of the next turn then. */
 static void between(void) {
   struct mr_gathering barrier = {.come = (uint64_t)MARU_WAIT_STEP << 32};
   uint32_t turn;

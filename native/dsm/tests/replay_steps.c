@@ -1,6 +1,7 @@
-/* Description: a node of a job in which only a lost node repeats looks on whether all wait, also
- * where another was lost and began again, and what it counts is of after the last cut, also where
- * that checkpoint was given up.
+/* Description: in a job where only a lost node repeats, node 0 looks on whether all wait,
+ * whichever was lost and began again.  What it counts is of after the last cut, also where that
+ * checkpoint was given up.
+ *
  * Node 0 of three is the shipped core, replay.c and node_image.c.  The launcher's page, the
  * connections and the two others are the test's own.
  */
