@@ -11,10 +11,12 @@
 
 #include <maru/dsm.h>
 
-/* A barrier. */
+/* A barrier.  Its turns are counted in steps of maru_wait's. */
 struct mr_gathering {
-  _Alignas(64) MARU_ATOMIC(uint32_t) turn; /* maru_wait's: a step each time that all have come */
-  MARU_ATOMIC(uint64_t) come;              /* how many are to meet, and below how many are there */
+  _Alignas(64) MARU_ATOMIC(uint32_t) told; /* a step for each turn to which all have come */
+  /* From below, 16 bits each: how many are there, and how many are to meet; the turn in the rest.
+   */
+  MARU_ATOMIC(uint64_t) come;
 };
 
 struct mr_tally {
@@ -27,9 +29,14 @@ struct mr_commons {
   struct mr_tally counters[MARU_DSM_IDS];
 };
 
-/* Comes to the barrier of so many.  1: all have come, and the others are told.  0: the caller has
- * to wait until the turn, but for MARU_WAIT_ARMED, is *turn no more.  -EINVAL, and nothing has
- * changed: others are there that wait for another number. */
+/* Comes to the barrier of so many, less than 65536.  1: all have come, and the others are told.
+ *
+ * 0: the caller has to wait until that turn is told.
+ *
+ * -EINVAL, and nothing has changed: others are there that wait for another number. */
 int mr_gathering_come(struct mr_gathering *barrier, uint32_t parties, uint32_t *turn);
+/* Until all have come to that turn.  Others may be at later ones by then. */
+void mr_gathering_await(struct mr_gathering *barrier, uint32_t turn,
+                        struct maru_wait_policy *policy);
 
 #endif

@@ -296,11 +296,9 @@ static int64_t meet(uint32_t object, int64_t parties) {
     mr_self_misuse(object, -rc);
   if (rc > 0)
     return 1;
-  int64_t since = begin_apart(MR_BARRIER, object, &barrier->turn, turn);
+  int64_t since = begin_apart(MR_BARRIER, object, &barrier->told, turn);
   /* For ever: the death of who is to come ends this node, too. */
-  while (maru_wait_while(&barrier->turn, turn, ~MARU_WAIT_ARMED, &mr_self.asleep,
-                         MARU_WAIT_FOREVER) != 0)
-    ;
+  mr_gathering_await(barrier, turn, &mr_self.asleep);
   end_apart(MR_STAND_BARRIERS, since);
   return 0;
 }

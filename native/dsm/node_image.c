@@ -23,6 +23,8 @@ static bool rests(uint32_t number, uint64_t *sent, uint64_t *received) {
   bool repeats = mr_self.replay != NULL && mr_replay_repeats(mr_self.replay);
   bool waits = mr_core_waits(mr_self.core) && !mr_self.done && !mr_self.restoring;
   bool stands = !repeats && (waits || mr_self.parked == number);
+  if (stands && mr_self.replay != NULL)
+    mr_replay_counts(mr_self.replay);
   if (stands && !mr_core_rests(mr_self.core))
     clean();
   bool all = stands && mr_core_rests(mr_self.core);

@@ -94,8 +94,11 @@ static void show(void) {
 static void look(void) {
   static uint64_t before;
   pthread_mutex_lock(&mr_self.lock);
-  if (mr_self.me == 0 && (!mr_self.done || mr_self.apart.word != NULL) &&
-      mr_self.requests == before)
+  bool looks = mr_self.me == 0 && (!mr_self.done || mr_self.apart.word != NULL) &&
+               mr_self.requests == before;
+  if (looks && mr_self.replay != NULL)
+    mr_replay_counts(mr_self.replay);
+  if (looks)
     mr_core_look(mr_self.core);
   before = mr_self.requests;
   show();

@@ -153,10 +153,11 @@ int mr_outbox_hear(struct mr_outbox *outbox, uint16_t from, const void *bytes, s
   *message = (struct mr_outbox_message){.bytes = (const uint8_t *)bytes + sizeof letter,
                                         .length = size - sizeof letter,
                                         .mark = letter.mark,
-                                        .counts = letter.number != 0};
+                                        .counts = letter.number != 0,
+                                        .greets = !peer->greeted};
   if (message->counts && (letter.number != peer->kept + 1 || message->length == 0))
     return -EBADMSG;
-  if (!peer->greeted)
+  if (message->greets)
     return greeted(outbox, from, letter.kept);
   return heard(peer, letter.kept) ? 0 : -EBADMSG;
 }

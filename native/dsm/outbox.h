@@ -44,6 +44,7 @@ struct mr_outbox_message {
   size_t length; /* 0: there is none */
   uint32_t mark;
   bool counts;
+  bool greets; /* the first since mr_outbox_part: what was sent once meanwhile is lost */
 };
 /* -EBADMSG: nothing that this sends. */
 int mr_outbox_hear(struct mr_outbox *outbox, uint16_t from, const void *bytes, size_t size,

@@ -165,6 +165,13 @@ static void note_cut(struct mr_replay *r) { note(r, mr_checkpoints_cut(mr_self.c
 
 void mr_replay_cut(struct mr_replay *replay) { note_cut(replay); }
 
+/* Before its checkpoint is over this node is to write its image first. */
+void mr_replay_counts(struct mr_replay *replay) {
+  uint32_t cut = mr_checkpoints_cut(mr_self.checkpoints);
+  if (mr_checkpoints_wanted(mr_self.checkpoints) != cut)
+    note(replay, cut);
+}
+
 void mr_replay_committed(struct mr_replay *replay, uint32_t number) {
   pthread_mutex_lock(&mr_self.lock);
   if (replay->noted == number)
@@ -199,6 +206,8 @@ static void is_live(struct mr_replay *r) {
   r->unproved = r->given.count > 0;
   r->repeats = false;
   note_cut(r);
+  /* Of the answers to one of its own, one was kept. */
+  mr_core_look_over(mr_self.core);
   if (r->look.length > 0)
     core_hears(r->look.from, r->look.bytes, r->look.length);
   if (!r->unproved)
@@ -441,6 +450,7 @@ int mr_replay_sends(struct mr_replay *replay, uint16_t to, const void *message, 
 
 static void hears_look(struct mr_replay *r, uint16_t from, const void *message, size_t length) {
   if (!r->repeats) {
+    mr_replay_counts(r);
     core_hears(from, message, length);
     return;
   }
@@ -464,6 +474,9 @@ static void hears_message(struct mr_replay *r, uint16_t from,
 void mr_replay_hears(struct mr_replay *replay, uint16_t from, const void *bytes, size_t length) {
   struct mr_outbox_message message;
   int rc = mr_outbox_hear(replay->outbox, from, bytes, length, &message);
+  /* One that began since it was lost has not reached it. */
+  if (rc >= 0 && message.greets)
+    mr_core_look_over(mr_self.core);
   if (rc >= 0 && message.counts) {
     hears_message(replay, from, &message);
     rc = mr_outbox_kept(replay->outbox, from, length);

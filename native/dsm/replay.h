@@ -79,6 +79,9 @@ bool mr_replay_lost(struct mr_replay *replay, uint16_t node);
 /* This node's image of a checkpoint is written, or it has stood still for it: if all did, its
  * history begins anew. */
 void mr_replay_cut(struct mr_replay *replay);
+/* What it has sent and received is looked at now: all count from the last cut that is over. Where
+ * that was given up before a node that waits wrote an image, nothing else may have told it. */
+void mr_replay_counts(struct mr_replay *replay);
 /* That checkpoint is whole; takes the lock. */
 void mr_replay_committed(struct mr_replay *replay, uint32_t number);
 

@@ -71,7 +71,7 @@ struct mr_self {
   /* What it waits for there; under the lock. */
   struct {
     const MARU_ATOMIC(uint32_t) *
-        word; /* a latch's holder, or a barrier's turn; NULL: it does not */
+        word; /* a latch's holder, or the turn that a barrier tells; NULL: it does not */
     enum mr_op op;
     uint32_t object, turn;
   } apart;

@@ -1,5 +1,5 @@
-/* Description: a barrier of nodes that have one memory is of one size at a time, and a lock is
- * given by its holder alone. */
+/* Description: a barrier of nodes that have one memory is of one size at a time, and an arrival is
+ * of one turn.  A lock is given by its holder alone. */
 #include "../commons.h"
 
 #include "check.h"
@@ -13,6 +13,43 @@ static void sizes(void) {
   CHECK_EQUAL(mr_gathering_come(&barrier, 3, &turn), 0);
   CHECK_EQUAL(mr_gathering_come(&barrier, 3, &turn), 1);
   CHECK_EQUAL(mr_gathering_come(&barrier, 1, &turn), 1);
+}
+
+/* Two of three meet, again and again; each turn is over for those of it, and for no other. */
+static void turns(void) {
+  struct mr_gathering barrier = {0};
+  struct maru_wait_policy policy;
+  uint32_t before = 0, turn;
+  maru_wait_policy_init(&policy, MARU_WAIT_BLOCK);
+  for (int i = 0; i < 3; i++) {
+    CHECK_EQUAL(mr_gathering_come(&barrier, 2, &turn), 0);
+    CHECK(i == 0 || turn == before + MARU_WAIT_STEP);
+    CHECK_EQUAL(turn, barrier.told);
+    before = turn;
+    CHECK_EQUAL(mr_gathering_come(&barrier, 2, &turn), 1);
+    mr_gathering_await(&barrier, before, &policy);
+  }
+}
+
+/* The last of a turn has come, and has not told that yet. An arrival is of the next turn then. */
+static void between(void) {
+  struct mr_gathering barrier = {.come = (uint64_t)MARU_WAIT_STEP << 32};
+  uint32_t turn;
+  CHECK_EQUAL(mr_gathering_come(&barrier, 2, &turn), 0);
+  CHECK_EQUAL(turn, MARU_WAIT_STEP);
+}
+
+/* After as many turns as a word can count. */
+static void wraps(void) {
+  struct mr_gathering barrier = {.told = -MARU_WAIT_STEP, .come = (uint64_t)-MARU_WAIT_STEP << 32};
+  struct maru_wait_policy policy;
+  uint32_t turn, next;
+  maru_wait_policy_init(&policy, MARU_WAIT_BLOCK);
+  CHECK_EQUAL(mr_gathering_come(&barrier, 2, &turn), 0);
+  CHECK_EQUAL(mr_gathering_come(&barrier, 2, &next), 1);
+  mr_gathering_await(&barrier, turn, &policy);
+  CHECK_EQUAL(mr_gathering_come(&barrier, 2, &next), 0);
+  CHECK_EQUAL(next, 0);
 }
 
 static void holders(void) {
@@ -29,6 +66,9 @@ static void holders(void) {
 
 int main(void) {
   sizes();
+  turns();
+  between();
+  wraps();
   holders();
   return 0;
 }

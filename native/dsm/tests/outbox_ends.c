@@ -34,6 +34,7 @@ struct node {
 
 static struct node nodes[NODES];
 static struct channel channels[NODES][NODES];
+static bool parted[NODES][NODES]; /* the first has not heard the second since */
 static uint64_t random_state;
 
 static uint32_t draw(uint32_t below) {
@@ -88,6 +89,8 @@ static void deliver(uint16_t from, uint16_t to) {
   if (channel->head == NULL)
     channel->tail = &channel->head;
   CHECK_EQUAL(mr_outbox_hear(node->outbox, from, m->bytes, m->length, &message), 0);
+  CHECK_EQUAL(message.greets, parted[to][from]);
+  parted[to][from] = false;
   if (message.counts) {
     memcpy(&number, message.bytes, sizeof number);
     CHECK_EQUAL(number, node->told[from] + 1);
@@ -119,6 +122,7 @@ static void lose(uint16_t lost) {
       continue;
     empty(&channels[other][lost]);
     empty(&channels[lost][other]);
+    parted[lost][other] = parted[other][lost] = true;
     mr_outbox_resume(node->outbox, other, counts[other]);
     mr_outbox_part(node->outbox, other);
     CHECK_EQUAL(mr_outbox_greet(node->outbox, other), 0);
@@ -160,6 +164,7 @@ static void one(uint64_t seed) {
   snprintf(check_note, sizeof check_note, "(again: MARU_DSM_SEED=%llu)", (unsigned long long)seed);
   random_state = seed * UINT64_C(0x9e3779b97f4a7c15) | 1;
   memset(nodes, 0, sizeof nodes);
+  memset(parted, 0, sizeof parted);
   for (uint16_t i = 0; i < NODES; i++)
     for (uint16_t j = 0; j < NODES; j++)
       channels[i][j] = (struct channel){.tail = &channels[i][j].head};

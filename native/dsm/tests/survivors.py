@@ -201,7 +201,10 @@ def strike(job, draw, phase, nodes, delay, told):
     elif phase == "compute":
         job.until(lambda: job.look(WANTED) == job.look(OVER))
     if phase == "launcher":
-        os.kill(launcher_of(job.process.pid), signal.SIGKILL)
+        launcher = launcher_of(job.process.pid)
+        if launcher is None:
+            raise Over
+        os.kill(launcher, signal.SIGKILL)
         return
     before = job.recoveries(nodes)
     first = None
