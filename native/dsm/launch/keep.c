@@ -18,7 +18,6 @@
 #define LOOKS_MS 50       /* for nodes that have not joined yet */
 #define SHOWN_MS 1000     /* what maru top shows is no older */
 #define WAVES 20          /* at most so many while a checkpoint's time doubles */
-#define LONG_MS 10000     /* a node that does not come to the runtime for so long is named */
 #define GIVEN_UP_MS 60000 /* the others go on then */
 #define HELD_MOST ((size_t)64 << 20)
 
@@ -172,7 +171,7 @@ static bool is_cut(const struct job *job, struct keep *keep) {
 }
 
 static void name_busy(const struct job *job, struct keep *keep) {
-  if (keep->named || mr_launch_now() - keep->begun < LONG_MS)
+  if (keep->named || mr_launch_now() - keep->begun < MR_KEEP_LONG_MS)
     return;
   keep->named = true;
   for (unsigned i = 0; i < job->nodes; i++)
@@ -180,7 +179,7 @@ static void name_busy(const struct job *job, struct keep *keep) {
       fprintf(stderr,
               "maru: launch: no checkpoint yet: node %u has not come to a lock, a barrier or "
               "the like for %d s\n",
-              i, LONG_MS / 1000);
+              i, MR_KEEP_LONG_MS / 1000);
 }
 
 static void refuse(struct keep *keep, unsigned node, const char *why) {
@@ -327,7 +326,7 @@ static int step(struct job *job) {
   case KEEP_IDLE:
     break;
   }
-  if (left < -LONG_MS)
+  if (left < -MR_KEEP_LONG_MS)
     mr_folder_name_slow(job);
   if (left > 0 || keep->writer != 0)
     return left > LOOKS_MS ? (int)left : LOOKS_MS;
