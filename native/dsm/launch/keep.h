@@ -46,6 +46,8 @@ struct keep {
   int64_t due, taken;         /* ms: the next; the last whole one's cut */
   int64_t asked, begun;       /* ms: this one was wanted; its gathering or writing began */
   int64_t look_at;            /* ms: not at this one before */
+  int64_t grew, looked;       /* ms: its images grew; that was looked at */
+  uint64_t seen;              /* of them, then */
   bool alike;                 /* the last wave said what a cut says */
   uint64_t traffic[MR_LAUNCH_NODES][2]; /* sent and received, then */
   bool named;                           /* a node that does not come, of this one */

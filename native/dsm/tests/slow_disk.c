@@ -1,8 +1,10 @@
-/* slow_disk.c: a disk that fails or hangs, and a clock that hurries, for a test (46-dsm-folder).
+/* slow_disk.c: a disk that fails or hangs, a node that does not end its image, and a clock that
+ * hurries, for a test (46-dsm-folder).
  *
- * Preloaded into a launcher; what else a job starts is left as it is.  DISK_FAILS: after a rename
- * the folder cannot be synced.  DISK_WAITS=FILE: whoever syncs a file makes FILE.here, and waits
- * until FILE is there.  CLOCK_TIMES=N: the monotonic clock goes N times as fast.
+ * Preloaded.  In launchers: DISK_FAILS: after a rename the folder cannot be synced.
+ * DISK_WAITS=FILE: whoever syncs a file makes FILE.here, and waits until FILE is there.
+ * CLOCK_TIMES=N: the monotonic clock goes N times as fast.  NODE_WAITS=FILE: in all other processes
+ * what sets an image's length waits until FILE is there.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -22,10 +24,11 @@
 
 static bool renamed;
 
+static bool is_launcher(void) { return strcmp(program_invocation_short_name, "maru-launch") == 0; }
+
 /* Of a launcher; else NULL, as where it is empty. */
 static const char *asked(const char *name) {
-  const char *text =
-      strcmp(program_invocation_short_name, "maru-launch") == 0 ? getenv(name) : NULL;
+  const char *text = is_launcher() ? getenv(name) : NULL;
   return text != NULL && *text != 0 ? text : NULL;
 }
 
@@ -56,6 +59,18 @@ int fsync(int fd) {
   if (file != NULL && fstat(fd, &is) == 0 && S_ISREG(is.st_mode))
     await(file);
   return next(fd);
+}
+
+int ftruncate64(int fd, off64_t length) {
+  int (*next)(int, off64_t) = dlsym(RTLD_NEXT, "ftruncate64");
+  const char *file = getenv("NODE_WAITS");
+  char path[64], name[64] = "";
+  snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+  bool waits = file != NULL && !is_launcher() && readlink(path, name, sizeof name - 1) > 0 &&
+               strstr(name, "maru-image") != NULL;
+  while (waits && access(file, F_OK) < 0)
+    poll(NULL, 0, 10);
+  return next(fd, length);
 }
 
 int clock_gettime(clockid_t clock, struct timespec *now) {
