@@ -106,6 +106,7 @@ struct mr_store *mr_checkpoints_store(struct mr_checkpoints *all) {
   int rc = all->store != NULL ? 0 : file < 0 ? -errno : mr_store_open(&all->store, file);
   if (rc < 0)
     cannot("the file of pages", strerror(-rc));
+  mr_store_count(all->store, &all->line->put);
   return all->store;
 }
 

@@ -31,7 +31,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#define MR_CHECKPOINT_VERSION 5u
+#define MR_CHECKPOINT_VERSION 6u
 #define MR_CHECKPOINT_NODES 256u
 #define MR_CHECKPOINT_WHY 160
 #define MR_CHECKPOINT_MAGIC "MARUIMG"
@@ -60,6 +60,7 @@ struct mr_checkpoint_line {
   _Atomic uint32_t misses; /* it has lost the connection to node misses - 1, and waits; 0 */
   /* Bytes: all that the journal was given in this epoch; the most that it had at once. */
   _Atomic uint64_t journaled, journal_most;
+  _Atomic uint64_t put; /* pages, of all images that it has written or writes */
 };
 
 struct mr_checkpoint_page {

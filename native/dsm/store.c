@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -39,6 +40,7 @@ struct mr_store {
   uint32_t *order; /* of the image that is made */
   size_t order_room;
   size_t changed, changed_last; /* of its pages; of those of the one before */
+  _Atomic uint64_t *put;        /* somebody else's figure; NULL */
 };
 
 /* ---- keys ------------------------------------------------------------------------------ */
@@ -175,6 +177,8 @@ void mr_store_close(struct mr_store *store) {
   free(store);
 }
 
+void mr_store_count(struct mr_store *store, _Atomic uint64_t *put) { store->put = put; }
+
 int mr_store_adopt(struct mr_store *store, uint64_t key, uint32_t slot) {
   const struct entry entry = {.key = key, .slot = slot};
   if (key == 0 || slot >= store->slots || store->of[slot] != 0)
@@ -227,6 +231,9 @@ int mr_store_put(struct mr_store *store, uint64_t key, uint64_t stamp, const voi
   if (rc < 0)
     return rc;
   store->of[slot] |= MADE;
+  /* Relaxed: a figure that is looked at, and that nobody else adds to. */
+  if (store->put != NULL)
+    atomic_fetch_add_explicit(store->put, 1, memory_order_relaxed);
   return list(store, (uint32_t)slot);
 }
 

@@ -26,6 +26,9 @@ int mr_store_open(struct mr_store **store, int file);
 /* NULL: nothing. */
 void mr_store_close(struct mr_store *store);
 
+/* Counts there each page that is put. */
+void mr_store_count(struct mr_store *store, _Atomic uint64_t *put);
+
 /* Of the image that a process before made whole: that page is in that slot. -EBADMSG: the file has
  * no such slot, or the slot or the key is another page's. */
 int mr_store_adopt(struct mr_store *store, uint64_t key, uint32_t slot);

@@ -4,7 +4,8 @@
  * by slots, in their order.  `checkpoint` names the last whole checkpoint: its number, how many
  * nodes, how much of the input was read, each image's length and sum, the lines that nodes had
  * begun, and its own sum.  It is written aside and renamed when all it names is on the disk, so it
- * names whole images whatever moment the host dies at.  Older ones are removed afterwards.
+ * names whole images whatever moment the host dies at.  Afterwards all images that it does not name
+ * are removed.
  *
  * One job has the folder at a time: `lock` is locked by the launcher and by the process that
  * copies.  Images become memory and registers, so the folder has to be the user's own. */
@@ -13,22 +14,21 @@
 
 #include "../diff.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define INDEX "checkpoint"
+#define NEW_INDEX INDEX ".new"
 #define LOCK "lock"
 #define FIRST_LINE "maru-checkpoint 3"
 #define LAST_LINE "sum %016" PRIx64 "\n"
@@ -99,6 +99,28 @@ static const char *image_name(char *name, uint32_t number, unsigned node) {
   return name;
 }
 
+static bool is_image(const char *name, uint32_t *number) {
+  char same[IMAGE_NAME];
+  unsigned node;
+  return sscanf(name, "%" SCNu32 "-%u", number, &node) == 2 &&
+         strcmp(name, image_name(same, *number, node)) == 0;
+}
+
+/* Also what launchers and copies that were killed have left.  Once the index of `number` is on the
+ * disk: whatever it named before may be what the host's death leaves of it. */
+static void remove_others(int dir, uint32_t number) {
+  int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR *all = fd >= 0 ? fdopendir(fd) : NULL;
+  uint32_t other;
+  for (struct dirent *each; all != NULL && (each = readdir(all)) != NULL;)
+    if (is_image(each->d_name, &other) && other != number)
+      unlinkat(dir, each->d_name, 0);
+  if (all != NULL)
+    closedir(all);
+  else if (fd >= 0)
+    close(fd);
+}
+
 /* ---- the folder ---------------------------------------------------------------------- */
 
 static _Noreturn void torn(const char *folder, const char *what) {
@@ -111,8 +133,7 @@ static _Noreturn void unusable(const char *folder, const char *why) {
   mr_launch_fail(STATUS_UNAVAILABLE, folder, why);
 }
 
-static void lock(int dir, const char *folder) {
-  /* Stays open: also in the process that copies, which may outlive this one. */
+static int lock(int dir, const char *folder) {
   int fd = openat(dir, LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600), rc = -1;
   if (fd < 0)
     unusable(folder, strerror(errno));
@@ -122,20 +143,22 @@ static void lock(int dir, const char *folder) {
   if (rc < 0)
     unusable(folder,
              errno == EWOULDBLOCK ? "another job has its checkpoints there" : strerror(errno));
+  return fd;
 }
 
-static int open_folder(const char *folder) {
+static bool open_folder(struct keep *keep, const char *folder) {
   struct stat is;
-  int dir = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (dir < 0)
-    return -1;
-  if (fstat(dir, &is) < 0)
+  keep->folder = folder;
+  keep->dir = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (keep->dir < 0)
+    return false;
+  if (fstat(keep->dir, &is) < 0)
     unusable(folder, strerror(errno));
   if (is.st_uid != geteuid() || (is.st_mode & (S_IWGRP | S_IWOTH)) != 0)
     unusable(folder,
              "others may write there: checkpoints are for a folder of your own (chmod go-w)");
-  lock(dir, folder);
-  return dir;
+  keep->lock = lock(keep->dir, folder);
+  return true;
 }
 
 static bool is_kept(const struct keep *keep, const char *folder) {
@@ -144,17 +167,17 @@ static bool is_kept(const struct keep *keep, const char *folder) {
          one.st_dev == other.st_dev && one.st_ino == other.st_ino;
 }
 
-static bool has_one(int dir) {
+static bool has(int dir, const char *name) {
   struct stat is;
-  return fstatat(dir, INDEX, &is, AT_SYMLINK_NOFOLLOW) == 0;
+  return fstatat(dir, name, &is, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 bool mr_folder_has_one(const char *folder) {
   int dir = open(folder, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
-  bool has = dir >= 0 && has_one(dir);
+  bool there = dir >= 0 && has(dir, INDEX);
   if (dir >= 0)
     close(dir);
-  return has;
+  return there;
 }
 
 void mr_folder_begin(struct keep *keep, const char *folder) {
@@ -162,11 +185,10 @@ void mr_folder_begin(struct keep *keep, const char *folder) {
     return; /* the job goes on from there */
   if (mkdir(folder, 0700) < 0 && errno != EEXIST)
     unusable(folder, strerror(errno));
-  keep->folder = folder;
-  keep->dir = open_folder(folder);
-  if (keep->dir < 0)
+  keep->written = 0; /* what the job goes on from is in another one */
+  if (!open_folder(keep, folder))
     unusable(folder, strerror(errno));
-  if (has_one(keep->dir))
+  if (has(keep->dir, INDEX))
     mr_launch_fail(
         STATUS_USAGE, folder,
         "it has a checkpoint already: go on from it by --resume, or name another folder");
@@ -219,19 +241,23 @@ static int write_image(const struct keep *keep, uint32_t number, unsigned node, 
   return sync_and_close(fd, rc);
 }
 
-static int write_index(int dir, const char *text, size_t length) {
-  int fd = create(dir, INDEX ".new");
+/* `named`: the index may be the new one, whatever failed then. */
+static int write_index(int dir, const char *text, size_t length, bool *named) {
+  int fd = create(dir, NEW_INDEX);
   if (fd < 0)
     return -errno;
   int rc = sync_and_close(fd, write_all(fd, (const uint8_t *)text, length));
-  if (rc == 0 && renameat(dir, INDEX ".new", dir, INDEX) < 0)
+  if (rc < 0)
+    return rc;
+  if (renameat(dir, NEW_INDEX, dir, INDEX) < 0)
     rc = -errno;
+  *named = !has(dir, NEW_INDEX);
   return rc == 0 && fsync(dir) < 0 ? -errno : rc;
 }
 
 static void remove_images(int dir, uint32_t number, unsigned nodes) {
   char name[IMAGE_NAME];
-  for (unsigned node = 0; number != 0 && node < nodes; node++)
+  for (unsigned node = 0; node < nodes; node++)
     unlinkat(dir, image_name(name, number, node), 0);
 }
 
@@ -254,7 +280,7 @@ static int write_parts(const struct keep *keep, unsigned nodes, uint32_t number,
   return fflush(index) != 0 || fsync(keep->dir) < 0 ? -errno : 0;
 }
 
-static int write_checkpoint(const struct keep *keep, unsigned nodes, uint32_t number) {
+static int write_checkpoint(const struct keep *keep, unsigned nodes, uint32_t number, bool *named) {
   char *text = NULL;
   size_t length = 0;
   FILE *index = open_memstream(&text, &length);
@@ -265,81 +291,22 @@ static int write_checkpoint(const struct keep *keep, unsigned nodes, uint32_t nu
     fprintf(index, LAST_LINE, add(SUM_OF_NOTHING, (const uint8_t *)text, length));
   if (fclose(index) != 0 && rc == 0)
     rc = -errno;
-  return rc < 0 ? rc : write_index(keep->dir, text, length);
+  return rc < 0 ? rc : write_index(keep->dir, text, length, named);
 }
 
-static int write_or_say(const struct keep *keep, unsigned nodes, pid_t parent) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent)
-    return STATUS_MARU_FAILED;
-  int rc = write_checkpoint(keep, nodes, keep->writing);
+int mr_folder_write(const struct keep *keep, unsigned nodes) {
+  bool named = false;
+  int rc = write_checkpoint(keep, nodes, keep->writing, &named);
   if (rc == 0) {
-    remove_images(keep->dir, keep->written, nodes);
+    remove_others(keep->dir, keep->writing);
     return 0;
   }
-  remove_images(keep->dir, keep->writing, nodes);
-  fprintf(stderr, "maru: launch: checkpoint %" PRIu32 " is not in %s: %s\n", keep->writing,
-          keep->folder, strerror(-rc));
+  if (!named)
+    remove_images(keep->dir, keep->writing, nodes);
+  fprintf(stderr, "maru: launch: checkpoint %" PRIu32 " is %s in %s%s: %s\n", keep->writing,
+          named ? "now" : "not", keep->folder,
+          named ? ", and may be gone when this host fails" : "", strerror(-rc));
   return STATUS_MARU_FAILED;
-}
-
-/* ---- the process that copies ----------------------------------------------------------- */
-
-void mr_folder_copy(struct job *job) {
-  struct keep *keep = job->keep;
-  pid_t parent = getpid();
-  if (keep->folder == NULL || keep->writer != 0 || keep->written == keep->committed)
-    return;
-  keep->writing = keep->committed;
-  keep->slow = false;
-  keep->writer = fork();
-  if (keep->writer == 0)
-    _exit(write_or_say(keep, job->nodes, parent));
-  if (keep->writer < 0) {
-    fprintf(stderr, "maru: launch: checkpoint %u is not in %s: %s\n", keep->writing, keep->folder,
-            strerror(errno));
-    keep->writer = 0;
-  }
-}
-
-void mr_folder_name_slow(struct job *job) {
-  struct keep *keep = job->keep;
-  if (keep->writer == 0 || keep->slow)
-    return;
-  keep->slow = true;
-  fprintf(stderr, "maru: launch: no checkpoint yet: checkpoint %u is still being copied to %s\n",
-          keep->writing, keep->folder);
-}
-
-void mr_folder_reaped(struct job *job, pid_t pid, int status) {
-  struct keep *keep = job->keep;
-  if (keep == NULL || pid != keep->writer)
-    return;
-  keep->writer = 0;
-  if (status == 0)
-    keep->written = keep->writing;
-  else if (WIFSIGNALED(status))
-    fprintf(stderr, "maru: launch: checkpoint %u is not in %s: its writer was killed\n",
-            keep->writing, keep->folder);
-}
-
-void mr_folder_await(struct job *job) {
-  struct keep *keep = job->keep;
-  struct pollfd signals = {.fd = job->signals, .events = POLLIN};
-  int status = SIGKILL;
-  pid_t ended = 0;
-  while (keep->writer > 0 && (ended = waitpid(keep->writer, &status, WNOHANG)) == 0) {
-    if (job->interrupted && mr_launch_patience(job) >= 0 && job->killed) {
-      /* It may hang in the file system: nobody waits for that. */
-      kill(keep->writer, SIGKILL);
-      status = SIGKILL;
-      break;
-    }
-    poll(&signals, 1, LOOKS_MS);
-    mr_launch_read_signals(job);
-  }
-  if (keep->writer > 0)
-    mr_folder_reaped(job, keep->writer, status);
 }
 
 /* ---- reading --------------------------------------------------------------------------- */
@@ -432,9 +399,7 @@ uint32_t mr_folder_read(struct keep *keep, unsigned nodes, const char *folder) {
   uint32_t number = 0;
   unsigned there = 0, node;
   struct sum said;
-  keep->folder = folder;
-  keep->dir = open_folder(folder);
-  if (keep->dir < 0)
+  if (!open_folder(keep, folder))
     torn(folder, strerror(errno));
   snprintf(path, sizeof path, "%s/" INDEX, folder);
   FILE *index = open_index(keep, path);
@@ -458,5 +423,7 @@ uint32_t mr_folder_read(struct keep *keep, unsigned nodes, const char *folder) {
     if (!read_begun(index, i, &keep->begun_lines[i]))
       torn(path, "the file is damaged");
   fclose(index);
+  if (fsync(keep->dir) == 0)
+    remove_others(keep->dir, number);
   return number;
 }

@@ -18,7 +18,7 @@
 #define LOOKS_MS 50       /* for nodes that have not joined yet */
 #define SHOWN_MS 1000     /* what maru top shows is no older */
 #define WAVES 20          /* at most so many while a checkpoint's time doubles */
-#define LONG_MS 10000     /* a node that does not come to the runtime for so long is named */
+#define GROWS_MS 1000     /* whether images grow is looked at so often */
 #define GIVEN_UP_MS 60000 /* the others go on then */
 #define HELD_MOST ((size_t)64 << 20)
 
@@ -172,7 +172,7 @@ static bool is_cut(const struct job *job, struct keep *keep) {
 }
 
 static void name_busy(const struct job *job, struct keep *keep) {
-  if (keep->named || mr_launch_now() - keep->begun < LONG_MS)
+  if (keep->named || mr_launch_now() - keep->begun < MR_KEEP_LONG_MS)
     return;
   keep->named = true;
   for (unsigned i = 0; i < job->nodes; i++)
@@ -180,7 +180,7 @@ static void name_busy(const struct job *job, struct keep *keep) {
       fprintf(stderr,
               "maru: launch: no checkpoint yet: node %u has not come to a lock, a barrier or "
               "the like for %d s\n",
-              i, LONG_MS / 1000);
+              i, MR_KEEP_LONG_MS / 1000);
 }
 
 static void refuse(struct keep *keep, unsigned node, const char *why) {
@@ -200,8 +200,8 @@ static unsigned busy(const struct job *job, const struct keep *keep) {
 }
 
 /* When to look again; 0: it took too long, and was given up. */
-static int late(struct keep *keep, unsigned node, const char *why) {
-  if (mr_launch_now() - keep->begun < GIVEN_UP_MS)
+static int late(struct keep *keep, int64_t since, unsigned node, const char *why) {
+  if (mr_launch_now() - since < GIVEN_UP_MS)
     return TICK_MS;
   refuse(keep, node, why);
   return 0;
@@ -228,16 +228,16 @@ static int gather(struct job *job, struct keep *keep) {
     }
   for (unsigned i = 0; i < job->nodes; i++)
     if (load(&keep->page->lines[i].wave) != wave)
-      return late(keep, i, "it does not answer");
+      return late(keep, keep->begun, i, "it does not answer");
   if (is_cut(job, keep)) {
     keep->state = KEEP_WRITES;
     keep->gathering_ms = mr_launch_now() - keep->begun;
-    keep->begun = mr_launch_now(); /* so long they have to write it, too */
+    keep->begun = keep->grew = mr_launch_now();
     store(&keep->page->cut, keep->number);
   } else {
     name_busy(job, keep);
-    if (late(keep, busy(job, keep), "it has not come to a lock, a barrier or the like for 60 s") ==
-        0)
+    if (late(keep, keep->begun, busy(job, keep),
+             "it has not come to a lock, a barrier or the like for 60 s") == 0)
       return 0;
     next_wave(keep, wave);
   }
@@ -254,11 +254,40 @@ static void change_epoch(struct job *job, struct keep *keep) {
   job->signal(job, SIGKILL);
 }
 
+/* Another one, once more of the images is there.  What comes of those on other hosts is written to
+ * the files, too. */
+static uint64_t images_now(const struct keep *keep) {
+  uint64_t all = 0;
+  struct stat is;
+  for (unsigned i = 0; i < keep->page->nodes; i++) {
+    const struct mr_checkpoint_line *line = &keep->page->lines[i];
+    const int files[] = {line->files[keep->number % 2], line->pages};
+    /* Relaxed: a figure. */
+    all += atomic_load_explicit(&line->put, memory_order_relaxed);
+    for (int k = 0; k < 2; k++)
+      if (fstat(files[k], &is) == 0)
+        all += (uint64_t)is.st_mtim.tv_sec * 1000000000 + (uint64_t)is.st_mtim.tv_nsec;
+  }
+  return all;
+}
+
+/* When images grew last: large ones take as long as they take. */
+static int64_t last_growth(struct keep *keep) {
+  int64_t now = mr_launch_now();
+  if (now - keep->looked < GROWS_MS)
+    return keep->grew;
+  uint64_t seen = images_now(keep);
+  keep->grew = seen != keep->seen ? now : keep->grew;
+  keep->seen = seen;
+  keep->looked = now;
+  return keep->grew;
+}
+
 static int finish(struct job *job, struct keep *keep) {
   char why[MR_CHECKPOINT_WHY];
   for (unsigned i = 0; i < job->nodes; i++)
     if (load(&keep->page->lines[i].done) != keep->number)
-      return late(keep, i, "it does not write its image");
+      return late(keep, last_growth(keep), i, "its image has not grown for 60 s");
   for (unsigned i = 0; i < job->nodes; i++)
     if (keep->page->lines[i].failed < 0) {
       snprintf(why, sizeof why, "%.*s", (int)sizeof why - 1, keep->page->lines[i].why);
@@ -328,7 +357,7 @@ static int step(struct job *job) {
   case KEEP_IDLE:
     break;
   }
-  if (left < -LONG_MS)
+  if (left < -MR_KEEP_LONG_MS)
     mr_folder_name_slow(job);
   /* No node can wake us when its journal fills. */
   if (left > 0 || keep->writer != 0)

@@ -35,6 +35,7 @@ struct keep_wish {
 };
 #define MR_KEEP_EVERY "30"
 #define MR_KEEP_JOURNAL_MIB 256
+#define MR_KEEP_LONG_MS 10000 /* what keeps a checkpoint waiting for so long is named */
 
 struct keep {
   struct mr_checkpoint_page *page;
@@ -45,6 +46,8 @@ struct keep {
   int64_t due, taken;         /* ms: the next; the last whole one's cut */
   int64_t asked, begun;       /* ms: this one was wanted; its gathering or writing began */
   int64_t look_at;            /* ms: not at this one before */
+  int64_t grew, looked;       /* ms: its images grew; that was looked at */
+  uint64_t seen;              /* of them, then */
   bool alike;                 /* the last wave said what a cut says */
   uint64_t traffic[MR_LAUNCH_NODES][2]; /* sent and received, then */
   bool named;                           /* a node that does not come, of this one */
@@ -85,6 +88,7 @@ struct keep {
   size_t length, room;
   const char *folder;
   int dir;      /* that folder; -1: none */
+  int lock;     /* of its */
   pid_t writer; /* copies `writing` there; 0: none does */
   uint32_t writing, written;
   bool slow;                                     /* that was said of this copy */
@@ -182,7 +186,7 @@ void mr_watcher_tell(const struct job *job);
 /* Shows how it stands, for `maru top` (kept.h). */
 void mr_kept_show(const struct job *job);
 
-/* ---- folder.c ---- */
+/* ---- folder.c and folder_copy.c ---- */
 
 /* Checkpoints are copied to that folder, which is made where it is not there.  Ends the process
  * where another job has it or others may write there.  So it does where the folder has a checkpoint
@@ -190,8 +194,10 @@ void mr_kept_show(const struct job *job);
 void mr_folder_begin(struct keep *keep, const char *folder);
 /* Whether there is a checkpoint in it. */
 bool mr_folder_has_one(const char *folder);
+/* Copies keep->writing there and names it the folder's; a status. What fails is a line. */
+int mr_folder_write(const struct keep *keep, unsigned nodes);
 /* Where none does yet, a process begins to copy the last whole checkpoint, and then names it the
- * folder's.  What fails is a line, and the folder keeps the one before. */
+ * folder's. */
 void mr_folder_copy(struct job *job);
 /* Says once of a copy that it takes long. */
 void mr_folder_name_slow(struct job *job);

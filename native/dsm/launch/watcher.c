@@ -58,23 +58,33 @@ static void write_images(const struct stands *last, char *text, size_t size) {
              (double)(mr_launch_now() - last->taken) / 1000);
 }
 
-static void write_what_to_do(const struct stands *last, const char *folder, char *text,
-                             size_t size) {
-  if (folder == NULL)
-    snprintf(text, size, "start the job again; with --ckpt-dir DIR it goes on after that");
-  else if (last->number == 0 || !mr_folder_has_one(folder))
-    snprintf(text, size, "start the job again; %s has none of its checkpoints", folder);
-  else
-    snprintf(text, size, "go on with --resume %s", folder);
+/* NULL: none has one of the job's.  What a new folder has before the job has one is another's. */
+static const char *folder_with_one(const struct stands *last, const struct keep_wish *wish) {
+  if (wish->folder != NULL && last->number != 0 && mr_folder_has_one(wish->folder))
+    return wish->folder;
+  return wish->resume != NULL && mr_folder_has_one(wish->resume) ? wish->resume : NULL;
 }
 
-static void say_lost(const struct job *job, pid_t launcher, int signal, const char *folder) {
+static void write_what_to_do(const struct stands *last, const struct keep_wish *wish, char *text,
+                             size_t size) {
+  const char *named = wish->folder != NULL ? wish->folder : wish->resume;
+  const char *folder = folder_with_one(last, wish);
+  if (folder != NULL)
+    snprintf(text, size, "go on with --resume %s", folder);
+  else if (named != NULL)
+    snprintf(text, size, "start the job again; %s has none of its checkpoints", named);
+  else
+    snprintf(text, size, "start the job again; with --ckpt-dir DIR it goes on after that");
+}
+
+static void say_lost(const struct job *job, pid_t launcher, int signal,
+                     const struct keep_wish *wish) {
   const struct stands *last = &page->each[load(&page->shown)];
   char before[32] = "", images[96], what_to_do[PATH_MAX + 64];
   if (last->lost >= 0)
     snprintf(before, sizeof before, ", node %d before", (int)last->lost);
   write_images(last, images, sizeof images);
-  write_what_to_do(last, folder, what_to_do, sizeof what_to_do);
+  write_what_to_do(last, wish, what_to_do, sizeof what_to_do);
   fprintf(stderr,
           "maru: launch: lost the launcher, process %d, by signal %d, and with it nodes 0 to %u%s; "
           "%s: %s\n",
@@ -105,7 +115,7 @@ static void die_by(int signal, sigset_t *signals) {
 }
 
 static _Noreturn void watch(const struct job *job, pid_t launcher, sigset_t *signals,
-                            const char *folder) {
+                            const struct keep_wish *wish) {
   siginfo_t info;
   int status;
   while (waitpid(launcher, &status, WNOHANG) != launcher)
@@ -116,7 +126,7 @@ static _Noreturn void watch(const struct job *job, pid_t launcher, sigset_t *sig
   if (sigismember(signals, WTERMSIG(status)) == 1)
     die_by(WTERMSIG(status), signals);
   await_orphans(signals); /* one may write to the folder */
-  say_lost(job, launcher, WTERMSIG(status), folder);
+  say_lost(job, launcher, WTERMSIG(status), wish);
   exit(STATUS_LOST);
 }
 
@@ -137,7 +147,7 @@ void mr_watcher_begin(struct job *job, const struct keep_wish *wish) {
   if (launcher < 0)
     mr_launch_fail(STATUS_MARU_FAILED, "cannot start the launcher", strerror(errno));
   if (launcher > 0)
-    watch(job, launcher, &signals, wish->folder != NULL ? wish->folder : wish->resume);
+    watch(job, launcher, &signals, wish);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != watcher)
     exit(STATUS_MARU_FAILED);

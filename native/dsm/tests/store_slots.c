@@ -25,6 +25,7 @@ static uint64_t random_state;
 static int file;
 static struct mr_store *store;
 static struct image whole, made;
+static _Atomic uint64_t put;
 static uint8_t pages[PAGES][MR_PAGE]; /* as the program has them */
 static uint64_t stamps[PAGES];
 static bool changed_since[PAGES]; /* the last whole image */
@@ -37,6 +38,7 @@ static uint32_t draw(uint32_t below) {
 
 static void open_store(void) {
   CHECK_EQUAL(mr_store_open(&store, dup(file)), 0);
+  mr_store_count(store, &put);
   for (size_t i = 0; i < whole.count; i++)
     CHECK_EQUAL(mr_store_adopt(store, whole.keys[i], whole.slots[i]), 0);
 }
@@ -61,6 +63,7 @@ static void compute(void) {
 static void make(bool to_the_end) {
   size_t new = 0, end = to_the_end ? PAGES : draw(PAGES), count;
   made.count = 0;
+  put = 0;
   for (uint32_t page = 0; page < end; page++) {
     if (draw(20) == 0)
       continue;
@@ -69,6 +72,7 @@ static void make(bool to_the_end) {
     made.keys[made.count] = page + 1;
     memcpy(made.bytes[made.count++], pages[page], MR_PAGE);
     CHECK_EQUAL(mr_store_changed(store), new);
+    CHECK_EQUAL(put, made.count);
   }
   const uint32_t *slots = mr_store_slots(store, &count);
   CHECK_EQUAL(count, made.count);

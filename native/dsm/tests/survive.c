@@ -3,7 +3,7 @@
  *
  *     survive NODES STEPS [MILLISECONDS [early|bus|segv|environment|unwatched|mapping|waits|ticks|
  *                                        holds|differs|given|given-else|talks|breaks|
- *                                        faults|leaves]]
+ *                                        faults|leaves|reads]]
  *
  * What it prints follows from NODES and STEPS alone.  `early`, `bus`, `segv`: what is made before
  * maru_dsm_init cannot be saved either.  `waits`: does nothing of that.  Node 1 waits with changes
@@ -15,11 +15,13 @@
  * node prints STEPS lines of a KiB, after MILLISECONDS. Then node 1 is lost, once, where there is
  * SURVIVE_FOLDER.  `breaks`: there its connections end instead.  `faults`: there node 1 is lost
  * once, and what repeats it aborts, once.  `leaves`: node 1 ends with 0, and says no farewell.
+ * `reads`: node 0 computes until there is input, and reads that to its end.
  */
 #define _GNU_SOURCE
 #include <maru/dsm.h>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -301,6 +303,20 @@ static void repeat_badly(void) {
   go_down(0);
 }
 
+static void read_all(void) {
+  char bytes[512];
+  long all = 0;
+  ssize_t n;
+  struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+  while (maru_dsm_node() == 0 && poll(&input, 1, 0) == 0)
+    work_for(10);
+  while (maru_dsm_node() == 0 && (n = read(STDIN_FILENO, bytes, sizeof bytes)) > 0)
+    all += n;
+  if (maru_dsm_node() == 0)
+    printf("node 0 has read %ld bytes\n", all);
+  maru_dsm_barrier(MEET);
+}
+
 static void share(void) {
   cells = maru_dsm_alloc(CELLS * sizeof *cells);
   list = maru_dsm_alloc(sizeof *list);
@@ -355,6 +371,8 @@ int main(int count, char **arguments) {
     repeat_badly();
   else if (strcmp(what, "leaves") == 0 && maru_dsm_node() == 1)
     _exit(0);
+  else if (strcmp(what, "reads") == 0)
+    read_all();
   else
     go_down(0);
   unsigned long all = 0;
