@@ -14,7 +14,8 @@
 #define TICK_MS 1
 #define LOOKS_MS 50  /* for nodes that have not joined yet, and for journals that fill */
 #define IDLE_MS 1000 /* for what `maru top` shows */
-#define PAGES 2      /* which of a node's files: 0 and 1 are those of its images */
+#define PUT_PAGES 4096u
+#define PAGES 2 /* which of a node's files: 0 and 1 are those of its images */
 #define PIECE_PAGES 15u
 
 /* What the launcher says to all nodes. */
@@ -28,10 +29,11 @@ struct stand {
   int32_t failed;
   uint32_t misses;
   uint64_t sent, received, stretch_ns, bytes, changed, journaled, journal_most;
+  uint64_t put;  /* of its image, in steps of PUT_PAGES: enough to see that it grows */
   uint64_t read; /* node 0: so many bytes of what it was given since it was started */
   char why[MR_CHECKPOINT_WHY];
 };
-_Static_assert(sizeof(struct stand) == 8 * 4 + 8 * 8 + MR_CHECKPOINT_WHY, "it is compared");
+_Static_assert(sizeof(struct stand) == 8 * 4 + 9 * 8 + MR_CHECKPOINT_WHY, "it is compared");
 
 /* Part of a file. */
 struct piece {
@@ -197,6 +199,7 @@ static void hear_stand(struct job *job, unsigned node, const char *body) {
   atomic_store_explicit(&line->journaled, stand.journaled, memory_order_relaxed);
   atomic_store_explicit(&line->journal_most, stand.journal_most, memory_order_relaxed);
   atomic_store_explicit(&line->rests, stand.rests, memory_order_relaxed);
+  atomic_store_explicit(&line->put, stand.put * PUT_PAGES, memory_order_relaxed);
   atomic_store_explicit(&line->sent, stand.sent, memory_order_relaxed);
   atomic_store_explicit(&line->received, stand.received, memory_order_relaxed);
   if (node == 0)
@@ -271,6 +274,7 @@ static struct stand stand_of(const struct job *job, unsigned node) {
   now.stretch_ns = atomic_load_explicit(&line->stretch_ns, memory_order_relaxed);
   now.journaled = atomic_load_explicit(&line->journaled, memory_order_relaxed);
   now.journal_most = atomic_load_explicit(&line->journal_most, memory_order_relaxed);
+  now.put = atomic_load_explicit(&line->put, memory_order_relaxed) / PUT_PAGES;
   now.started = load(&line->started);
   now.ends = load(&line->ends);
   now.wishes = load(&line->wishes);
