@@ -30,7 +30,7 @@ jobs :: [(String, FilePath, String)]
 jobs =
   [ ("ocean", "apps/ocean/contiguous_partitions", "./OCEAN -n2050 -p4 -t900"),
     ("water", "apps/water-nsquared", "./WATER-NSQUARED <input"),
-    ("raytrace", "apps/raytrace", "./RAYTRACE -m64 -a17 -p4 inputs/teapot.env")
+    ("raytrace", "apps/raytrace", "./RAYTRACE -m64 -a41 -p4 inputs/teapot.env")
   ]
 
 -- | Of 1728 molecules, 650 steps by four processes.
