@@ -2,7 +2,7 @@
  * hurries, for a test (46-dsm-folder).
  *
  * Preloaded.  In launchers: DISK_FAILS: after a rename the folder cannot be synced.
- * DISK_WAITS=FILE: whoever syncs a file makes FILE.here, and waits until FILE is there.
+ * DISK_WAITS=FILE: a process that syncs a file makes FILE.here, and waits until FILE is there.
  * CLOCK_TIMES=N: the monotonic clock goes N times as fast.  NODE_WAITS=FILE: in all other processes
  * what sets an image's length waits until FILE is there.
  */
