@@ -88,7 +88,7 @@ struct keep {
   size_t length, room;
   const char *folder;
   int dir;      /* that folder; -1: none */
-  int lock;     /* of its */
+  int lock;     /* its lock, which the process that copies holds, too */
   pid_t writer; /* copies `writing` there; 0: none does */
   uint32_t writing, written;
   bool slow;                                     /* that was said of this copy */

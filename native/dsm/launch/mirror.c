@@ -12,10 +12,10 @@
 #include <unistd.h>
 
 #define TICK_MS 1
-#define LOOKS_MS 50  /* for nodes that have not joined yet, and for journals that fill */
-#define IDLE_MS 1000 /* for what `maru top` shows */
-#define PUT_PAGES 4096u
-#define PAGES 2 /* which of a node's files: 0 and 1 are those of its images */
+#define LOOKS_MS 50     /* for nodes that have not joined yet, and for journals that fill */
+#define IDLE_MS 1000    /* for what `maru top` shows */
+#define PUT_PAGES 4096u /* else the stand would change, and be sent, in each tick */
+#define PAGES 2         /* which of a node's files: 0 and 1 are those of its images */
 #define PIECE_PAGES 15u
 
 /* What the launcher says to all nodes. */

@@ -275,7 +275,7 @@ report known fd boards = do
   (broken, seen) <- partitionEithers <$> mapM readBoard boards
   mapM_ (say . ("cannot read the run's board: " ++)) broken
   let rooms = [name | b <- seen, s <- boardSections b, let name = sectionName s, name `notElem` ("run" : parts)]
-      missing = ["run: " ++ show torn ++ " lines of what ran beside the command cannot be read, and the report lacks them; it may have been killed" | torn > 0]
+      missing = ["run: what ran beside the command may have been killed: it left lines that cannot be read (" ++ show torn ++ "), and the report lacks them" | torn > 0]
       said = concatMap boardLines seen ++ missing
       parts = ["lockwaits", "lockprof", "without"]
   after <- catMaybes <$> sequence [fmap (named r) <$> roomAfter r (environmentOf plan) b | r <- known, b <- seen]
