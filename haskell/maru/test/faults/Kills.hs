@@ -170,7 +170,8 @@ handed = behindLong $ \idle more -> mapM_ (kill 19) idle >> more >> threadDelay 
 behindLong :: ([ProcessID] -> IO () -> IO ()) -> Backend -> Assertion
 behindLong act b = leavingNothing . withMarker $ \marker ->
   forM_ [Fail, Skip, Retry 0] $ \p -> do
-    let options = (onBackend b) {policy = p, chunking = Fixed 1, workers = Workers 4}
+    delivered <- newIORef 0
+    let options = (onBackend b) {policy = p, chunking = Fixed 1, workers = Workers 4, onProgress = Just (writeIORef delivered . progressDone)}
         f i
           | i == 0 = effect (getProcessID >>= writeFile marker . show) `seq` pausing 1500 i
           | otherwise = i
@@ -184,8 +185,7 @@ behindLong act b = leavingNothing . withMarker $ \marker ->
       text <- if there then readFile marker else pure ""
       length text `seq` writeIORef said (readMaybe text)
       isJust <$> readIORef said
-    -- The others are done with theirs then.
-    threadDelay 250000
+    _ <- eventually "the others are done with theirs" 10 ((>= 4) <$> readIORef delivered)
     busy <- readIORef said >>= maybe (assertFailure "a process") pure
     idle <- filter (/= busy) <$> children
     act idle (putMVar gate ())
