@@ -370,9 +370,13 @@ void mr_checkpoints_started(struct mr_checkpoints *all) {
   atomic_store_explicit(&all->line->started, all->page->epoch, memory_order_release);
 }
 
+uint32_t mr_checkpoints_committed(const struct mr_checkpoints *all) {
+  return load(&all->page->committed);
+}
+
 /* Relaxed: the launcher looks now and then. */
-void mr_checkpoints_wish(struct mr_checkpoints *all) {
-  atomic_store_explicit(&all->line->wishes, 1, memory_order_relaxed);
+void mr_checkpoints_wish(struct mr_checkpoints *all, uint32_t committed) {
+  atomic_store_explicit(&all->line->wishes, committed + 1, memory_order_relaxed);
 }
 
 /* Relaxed: figures that are looked at, of which this node alone writes its own. */

@@ -31,7 +31,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#define MR_CHECKPOINT_VERSION 6u
+#define MR_CHECKPOINT_VERSION 7u
 #define MR_CHECKPOINT_NODES 256u
 #define MR_CHECKPOINT_WHY 160
 #define MR_CHECKPOINT_MAGIC "MARUIMG"
@@ -51,8 +51,8 @@ struct mr_checkpoint_line {
   uint64_t bytes, changed;     /* of that image, and what of it was written */
   char why[MR_CHECKPOINT_WHY];
   /* Where only a lost node repeats (replay.h): its journal, the launcher's descriptor; 0: none. How
-   * often it was started again in this epoch, and where it listens then: before that.  It wishes
-   * for a checkpoint. */
+   * often it was started again in this epoch, and where it listens then: before that.  The
+   * checkpoint behind which it wishes for another, and 1; 0: it never did. */
   int32_t journal;
   _Atomic uint32_t again;
   struct sockaddr_storage address;
@@ -149,7 +149,10 @@ uint32_t mr_checkpoints_await_again(const struct mr_checkpoints *all, uint16_t n
                                     int seconds, struct sockaddr_storage *address);
 /* This node is as if it had never been lost. */
 void mr_checkpoints_started(struct mr_checkpoints *all);
-void mr_checkpoints_wish(struct mr_checkpoints *all);
+/* The last whole one. */
+uint32_t mr_checkpoints_committed(const struct mr_checkpoints *all);
+/* This node wishes for another one behind that: where a later one is whole by now, no more. */
+void mr_checkpoints_wish(struct mr_checkpoints *all, uint32_t committed);
 /* Its journal was given so many bytes, and has that many now; to be seen. */
 void mr_checkpoints_journaled(struct mr_checkpoints *all, size_t given, size_t has);
 

@@ -20,6 +20,7 @@
 #include "state.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* The last uses that are remembered. */
 #define ORDER (1u << 16)
@@ -171,4 +172,69 @@ uint32_t mr_habits_row(struct mr_core *core, uint32_t page, uint32_t *pages, uin
     if (may_come(core, (uint32_t)p))
       pages[count++] = (uint32_t)p;
   return count;
+}
+
+/* ---- as bytes ---------------------------------------------------------------------- */
+
+/* What comes first; then habits, then the order of uses. */
+struct saved {
+  uint32_t stretch, uses, habits, order;
+  struct row row;
+};
+
+struct saved_habit {
+  uint32_t page, at, expected;
+  uint16_t proofs, brought;
+};
+
+static bool is_new(const struct habit *habit) {
+  return habit->at == 0 && habit->expected == 0 && habit->proofs == 0 && !habit->brought;
+}
+
+void mr_habits_save(const struct mr_habits *habits, uint32_t pages, struct mr_writer *out) {
+  if (habits == NULL)
+    return;
+  struct saved saved = {.stretch = habits->stretch, .uses = habits->uses, .row = habits->row};
+  saved.order = habits->uses < ORDER ? habits->uses : ORDER;
+  for (uint32_t page = 0; page < pages; page++)
+    saved.habits += !is_new(&habits->of[page]);
+  mr_put(out, &saved, sizeof saved);
+  for (uint32_t page = 0; page < pages; page++) {
+    const struct habit *habit = &habits->of[page];
+    if (is_new(habit))
+      continue;
+    const struct saved_habit one = {page, habit->at, habit->expected, habit->proofs,
+                                    habit->brought};
+    mr_put(out, &one, sizeof one);
+  }
+  mr_put(out, habits->order, saved.order * sizeof *habits->order);
+}
+
+static bool row_can_be(const struct row *row, uint32_t pages) {
+  return row->last < pages && row->step > -(int64_t)pages && row->step < (int64_t)pages;
+}
+
+bool mr_habits_load(struct mr_habits *habits, uint32_t pages, struct mr_reader *in) {
+  struct saved saved;
+  struct saved_habit one;
+  if (habits == NULL)
+    return in->left == 0;
+  mr_take(in, &saved, sizeof saved);
+  if (in->bad || !row_can_be(&saved.row, pages) || saved.order > ORDER || saved.habits > pages ||
+      in->left != saved.habits * sizeof one + saved.order * sizeof *habits->order)
+    return false;
+  habits->stretch = saved.stretch;
+  habits->uses = saved.uses;
+  habits->row = saved.row;
+  for (; saved.habits > 0; saved.habits--) {
+    mr_take(in, &one, sizeof one);
+    if (one.page >= pages || one.brought > 1)
+      return false;
+    habits->of[one.page] = (struct habit){one.at, one.expected, one.proofs, one.brought == 1};
+  }
+  mr_take(in, habits->order, saved.order * sizeof *habits->order);
+  for (uint32_t i = 0; i < saved.order; i++)
+    if (habits->order[i].page >= pages)
+      return false;
+  return true;
 }

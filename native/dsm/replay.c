@@ -39,6 +39,7 @@ struct mr_replay {
   uint64_t at;                      /* of the journal: so far it is done */
   _Atomic uint32_t noted;           /* the last cut in the journal; under the lock, as `repeats` */
   uint64_t noted_at;                /* its place */
+  uint32_t forgot;                  /* what was before that checkpoint is no more in the journal */
   struct mr_journal_sent sent, was; /* in this epoch; what the lost process had sent */
   uint64_t passes;       /* times that the program came here since its last request, or cut */
   bool stopped;          /* it comes from there, for the same time */
@@ -108,6 +109,13 @@ static void say_torn(void) {
   (void)!write(STDERR_FILENO, line, (size_t)length);
 }
 
+/* Where a checkpoint has become whole since, the journal is as empty as that makes it in a moment.
+ */
+static void wish(const struct mr_replay *r) {
+  if (mr_checkpoints_committed(mr_self.checkpoints) == r->forgot)
+    mr_checkpoints_wish(mr_self.checkpoints, r->forgot);
+}
+
 static void add(struct mr_replay *r, enum mr_event_kind kind, uint16_t node, const void *bytes,
                 size_t length) {
   size_t had = mr_journal_has(r->journal);
@@ -117,7 +125,7 @@ static void add(struct mr_replay *r, enum mr_event_kind kind, uint16_t node, con
   if (!added && r->repeats)
     cannot("this node's journal", "it is too small for what came meanwhile (--journal)");
   if (has > mr_journal_capacity(r->journal) / 2 || !added)
-    mr_checkpoints_wish(mr_self.checkpoints);
+    wish(r);
   if (!added && !r->said)
     say_torn();
   r->said |= !added;
@@ -176,6 +184,7 @@ void mr_replay_committed(struct mr_replay *replay, uint32_t number) {
   pthread_mutex_lock(&mr_self.lock);
   if (replay->noted == number)
     replay->noted_at = mr_journal_trim(replay->journal, replay->noted_at);
+  replay->forgot = number;
   pthread_mutex_unlock(&mr_self.lock);
 }
 
@@ -293,7 +302,8 @@ static const void *gives_again(struct mr_replay *r, const uint8_t *memory,
   return gave->bytes;
 }
 
-/* A node that is killed between the message and this has not answered. */
+/* Where nothing says what was given, the lost process was killed before that, and has not answered;
+ * or it repeated then, as this does, and gave what was there at the same place. */
 const void *mr_replay_gives(struct mr_replay *replay, uint32_t page, const void *memory) {
   struct mr_event event;
   struct gave *gave = &replay->gave;
@@ -304,8 +314,6 @@ const void *mr_replay_gives(struct mr_replay *replay, uint32_t page, const void 
     skip(replay);
     return gives_again(replay, memory, was);
   }
-  if (replay->repeats && replay->sent.count < replay->was.count)
-    cannot("this node's journal", "it lacks a page that was given away");
   if (replay->repeats)
     return memory;
   gave->page = page;
@@ -594,6 +602,7 @@ void mr_replay_begin(struct mr_replay *replay, const struct mr_job *job) {
   replay->job.addresses = replay->addresses;
   replay->job.listener = -1;
   replay->job.share = NULL;
+  replay->forgot = mr_checkpoints_committed(mr_self.checkpoints);
   if (replay->repeats) {
     begin_again(replay, number);
     return;

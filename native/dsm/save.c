@@ -6,17 +6,17 @@
 #include <stdlib.h>
 
 #define MAGIC UINT64_C(0x65726f632075726d) /* "mru core" */
-#define VERSION 5u
+#define VERSION 6u
 
 /* What comes first.  Then the parts: objects, locks, page numbers, their versions, homes, copies,
- * pages that their home is alone with, copies that are old. */
+ * pages that their home is alone with, copies that are old, traits of pages, habits. */
 struct head {
   uint64_t magic;
   uint32_t version;
   uint16_t nodes, me;
   uint32_t pages, home_run, objects, unused;
   uint64_t objects_bytes, locks_count, pages_count, homes_count, copies_count, alone_count,
-      old_count;
+      old_count, traits_count, habits_bytes;
   /* What the computing thread waits for. */
   uint8_t waits, stage, op, unused_too;
   uint32_t id, condition, lock;
@@ -31,9 +31,13 @@ struct saved_home {
   uint16_t home, was_here;
 };
 
-/* Of a page that its home is alone with: that the home wrote it last. */
-#define WRITTEN (UINT32_C(1) << 31)
-_Static_assert(MR_PAGES_MAX <= WRITTEN, "no page has that bit");
+/* What a node has learnt of a page: whether it wrote it when it could, and how lately others did.
+ */
+struct saved_trait {
+  uint32_t page;
+  uint8_t written, warm;
+  uint16_t unused;
+};
 
 /* Of a page whose home is elsewhere; where histories begin anew. */
 struct saved_copy {
@@ -179,8 +183,7 @@ static uint64_t list_alone(const struct mr_core *core, struct mr_writer *out) {
   uint64_t count = 0;
   for (uint32_t page = 0; page < core->config.pages && core->config.replays; page++)
     if (core->pages[page].alone) {
-      uint32_t saved = page | (core->pages[page].written ? WRITTEN : 0);
-      mr_put(out, &saved, sizeof saved);
+      mr_put(out, &page, sizeof page);
       count++;
     }
   return count;
@@ -194,6 +197,26 @@ static uint64_t list_old(const struct mr_core *core, struct mr_writer *out) {
       count++;
     }
   return count;
+}
+
+static uint64_t list_traits(const struct mr_core *core, struct mr_writer *out) {
+  uint64_t count = 0;
+  for (uint32_t page = 0; page < core->config.pages && core->config.replays; page++) {
+    const struct page *p = &core->pages[page];
+    if (!p->written && p->warm == 0)
+      continue;
+    struct saved_trait saved = {page, p->written, p->warm, 0};
+    mr_put(out, &saved, sizeof saved);
+    count++;
+  }
+  return count;
+}
+
+static uint64_t list_habits(const struct mr_core *core, struct mr_writer *out) {
+  size_t before = out->length;
+  if (core->config.replays)
+    mr_habits_save(core->habits, core->config.pages, out);
+  return out->length - before;
 }
 
 static struct head head_of(const struct mr_core *core) {
@@ -269,6 +292,8 @@ int mr_core_save(const struct mr_core *core, const struct mr_save *to) {
   head.copies_count = list_copies(core, &out);
   head.alone_count = list_alone(core, &out);
   head.old_count = list_old(core, &out);
+  head.traits_count = list_traits(core, &out);
+  head.habits_bytes = list_habits(core, &out);
   int rc = out.failed ? -ENOMEM : to->put(to->context, &head, sizeof head);
   if (rc >= 0 && out.length > 0)
     rc = to->put(to->context, out.bytes, out.length);
@@ -285,7 +310,7 @@ int mr_core_save(const struct mr_core *core, const struct mr_save *to) {
 /* One node's bytes in their parts; each part lies within them. */
 struct parts {
   struct head head;
-  struct mr_reader objects, locks, numbers, versions, homes, copies, alone, old;
+  struct mr_reader objects, locks, numbers, versions, homes, copies, alone, old, traits, habits;
 };
 
 static bool cut_off(struct mr_reader *from, uint64_t count, size_t size, struct mr_reader *part) {
@@ -309,7 +334,9 @@ static bool part(const struct mr_saved *saved, struct parts *parts) {
          cut_off(&all, head->homes_count, sizeof(struct saved_home), &parts->homes) &&
          cut_off(&all, head->copies_count, sizeof(struct saved_copy), &parts->copies) &&
          cut_off(&all, head->alone_count, sizeof(uint32_t), &parts->alone) &&
-         cut_off(&all, head->old_count, sizeof(uint32_t), &parts->old) && all.left == 0;
+         cut_off(&all, head->old_count, sizeof(uint32_t), &parts->old) &&
+         cut_off(&all, head->traits_count, sizeof(struct saved_trait), &parts->traits) &&
+         cut_off(&all, head->habits_bytes, 1, &parts->habits) && all.left == 0;
 }
 
 static bool is_of(const struct mr_core *core, uint16_t node, const struct head *head) {
@@ -480,12 +507,9 @@ static int load_own_pages(struct mr_core *core, struct parts *parts, mr_saved_pa
   }
   while (parts->alone.left > 0) {
     mr_take(&parts->alone, &page, sizeof page);
-    bool written = (page & WRITTEN) != 0;
-    page &= ~WRITTEN;
     if (page >= core->config.pages || !at_home(core, page))
       return -EBADMSG;
     core->pages[page].alone = true;
-    core->pages[page].written = written;
   }
   return 0;
 }
@@ -512,6 +536,18 @@ static int load_copies(struct mr_core *core, struct parts *parts, mr_saved_page 
   return 0;
 }
 
+static int load_traits(struct mr_core *core, struct parts *parts) {
+  struct saved_trait saved;
+  while (parts->traits.left > 0) {
+    mr_take(&parts->traits, &saved, sizeof saved);
+    if (saved.page >= core->config.pages || saved.written > 1 || saved.warm > MR_WARM)
+      return -EBADMSG;
+    core->pages[saved.page].written = saved.written == 1;
+    core->pages[saved.page].warm = saved.warm & MR_WARM;
+  }
+  return mr_habits_load(core->habits, core->config.pages, &parts->habits) ? 0 : -EBADMSG;
+}
+
 int mr_core_load_own(struct mr_core *core, const struct mr_saved *saved, mr_saved_page *page_of,
                      void *context) {
   struct parts parts;
@@ -523,6 +559,8 @@ int mr_core_load_own(struct mr_core *core, const struct mr_saved *saved, mr_save
     rc = load_own_pages(core, &parts, page_of, context);
   if (rc == 0)
     rc = load_copies(core, &parts, page_of, context);
+  if (rc == 0)
+    rc = load_traits(core, &parts);
   if (rc == 0)
     rc = mr_manager_load(core->manager, &parts.objects);
   if (rc == 0)

@@ -48,7 +48,7 @@ void mr_show_with(struct mr_core *core, uint32_t page) {
   uint32_t first, end = beside(core, page, &first);
   bool hidden = core->pages[page].hidden;
   for (uint32_t p = first; hidden && p < end; p++)
-    if (core->pages[p].hidden)
+    if (core->pages[p].hidden && !mr_habits_brought(core->habits, p))
       mr_set_access(core, p, access_of(core, p));
 }
 

@@ -145,8 +145,6 @@ static void begin(struct keep *keep) {
   keep->asked = keep->begun = mr_launch_now();
   keep->alike = keep->named = false;
   keep->state = KEEP_GATHERS;
-  for (unsigned i = 0; i < keep->page->nodes; i++)
-    store(&keep->page->lines[i].wishes, 0);
   store(&keep->page->wanted, keep->number);
   store(&keep->page->wave, load(&keep->page->wave) + 1);
   mr_checkpoint_ring(keep->page);
@@ -315,10 +313,10 @@ static int finish(struct job *job, struct keep *keep) {
   return 0;
 }
 
-/* A journal fills. */
+/* A journal fills.  What was wished before the last checkpoint has come true. */
 static bool is_wished(const struct keep *keep) {
   for (unsigned i = 0; i < keep->page->nodes && mr_launch_now() >= keep->rested; i++)
-    if (load(&keep->page->lines[i].wishes) != 0)
+    if (load(&keep->page->lines[i].wishes) == keep->committed + 1)
       return true;
   return false;
 }

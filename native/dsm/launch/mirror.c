@@ -385,8 +385,6 @@ static void obey_words(struct mr_checkpoint_page *page, const char *body) {
   memcpy(&words, body, sizeof words);
   page->epoch = words.epoch;
   page->restore = words.restore;
-  for (unsigned i = 0; i < page->nodes && words.wanted != load(&page->wanted); i++)
-    store(&page->lines[i].wishes, 0);
   store(&page->committed, words.committed);
   store(&page->cut, words.cut);
   store(&page->wanted, words.wanted);

@@ -44,6 +44,26 @@ static void open_with(bool prefetch) {
   world_create(&world, &shape, 1);
 }
 
+static void open_to_be_cut(void) {
+  const struct shape shape = {.nodes = NODES,
+                              .pages = PAGES,
+                              .home_run = PAGES,
+                              .objects = 16,
+                              .prefetch = true,
+                              .survives = true,
+                              .replays = true};
+  world_create(&world, &shape, 1);
+}
+
+/* When node 1 has done so many of its instructions a history begins anew. */
+static void cut_at(uint32_t next) {
+  struct cut cut = {.reference = NULL};
+  while (world.nodes[1].next < next)
+    CHECK(world_step(&world));
+  world_cut(&world, &cut);
+  world_cut_free(&cut);
+}
+
 static struct mr_core_counters end(void) {
   world_run(&world);
   struct mr_core_counters counters = *mr_core_counters(world.nodes[1].core);
@@ -70,6 +90,22 @@ static void come_along(void) {
   CHECK_EQUAL(on.unused, 0);
   /* The first time it is not known what follows. */
   CHECK_EQUAL(same_pages(2, true).kinds[MR_FETCH].messages, 2 * USED);
+}
+
+/* A history begins anew half way, and what was learnt stays. */
+static void come_along_behind_a_cut(void) {
+  enum { TURNS = 40 };
+  uint32_t half = 0;
+  open_to_be_cut();
+  for (int n = 1; n <= TURNS; n++) {
+    turn(n, USED, false);
+    half = n == TURNS / 2 ? code(1)->length : half;
+  }
+  cut_at(half);
+  struct mr_core_counters c = end();
+  CHECK_EQUAL(c.kinds[MR_FETCH].messages, 2 * USED + (TURNS - 2));
+  CHECK_EQUAL(c.foreseen, (TURNS - 2) * (USED - 1));
+  CHECK_EQUAL(c.unused, 0);
 }
 
 /* Node 1 reads all, then the first alone: each other page comes in vain as often as it takes to
@@ -280,6 +316,38 @@ static void written_again(void) {
   CHECK_EQUAL(beside(0, 0, 20), MR_READ);
 }
 
+/* The tenth time a page that follows comes to be looked at. A history begins anew before it is
+ * used: it is not shown with the one beside it. */
+static void looked_at_behind_a_cut(void) {
+  uint32_t came = 0;
+  open_to_be_cut();
+  for (int n = 1; n <= 10; n++) {
+    write_pages(0, n, 4, 1);
+    write_pages(0, n, 8, 1);
+    meet();
+    emit(code(1), read_of(0, 4 * MR_PAGE, 8));
+    came = code(1)->length;
+    if (n < 10)
+      emit(code(1), read_of(0, 8 * MR_PAGE, 8));
+    meet();
+  }
+  emit(code(1), read_of(0, 4 * MR_PAGE, 8));
+  cut_at(came);
+  CHECK_EQUAL(mapped_in_the_end(1, 8), MR_NONE);
+}
+
+/* Nor does a history that begins anew change that. */
+static void written_behind_a_cut(void) {
+  open_to_be_cut();
+  write_pages(1, 1, 17, 4);
+  meet();
+  uint32_t written = code(1)->length;
+  meet(); /* where it stands still */
+  write_pages(1, 2, 17, 1);
+  cut_at(written);
+  CHECK_EQUAL(mapped_in_the_end(1, 20), MR_READ_WRITE);
+}
+
 static enum mr_access after_in_order(uint32_t count, uint32_t page) {
   open_with(false);
   write_pages(1, 1, 17, count);
@@ -306,6 +374,7 @@ int main(void) {
   row_with_a_gap();
   row_of_known_pages();
   come_along();
+  come_along_behind_a_cut();
   habits_end();
   trust();
   two_leaders();
@@ -313,6 +382,8 @@ int main(void) {
   once_each();
   written();
   written_again();
+  written_behind_a_cut();
+  looked_at_behind_a_cut();
   written_in_order();
   return 0;
 }

@@ -25,6 +25,7 @@
 #define EPOCH 7u
 #define CAPACITY (16u * MR_PAGE)
 #define SEMAPHORE 4u /* node 1 manages it */
+#define OWN 3u       /* node 0 does */
 
 /* The launcher's words. */
 static uint32_t cut, wanted, again[NODES];
@@ -33,10 +34,13 @@ static int journal;
 
 static struct peer {
   struct mr_outbox *outbox;
-  int64_t look;            /* the last that it was asked in */
+  int64_t look; /* the last that it was asked in */
+  uint64_t sent;
   uint64_t said, received; /* what it said of itself when it was asked to look */
 } peers[NODES];
 static bool stuck;
+static unsigned given;
+static bool writes; /* node 0 does, before it waits */
 
 /* ---- the launcher's page ------------------------------------------------------------- */
 
@@ -84,7 +88,14 @@ uint32_t mr_checkpoints_epoch(const struct mr_checkpoints *all) {
   return EPOCH;
 }
 void mr_checkpoints_started(struct mr_checkpoints *all) { (void)all; }
-void mr_checkpoints_wish(struct mr_checkpoints *all) { (void)all; }
+uint32_t mr_checkpoints_committed(const struct mr_checkpoints *all) {
+  (void)all;
+  return 0;
+}
+void mr_checkpoints_wish(struct mr_checkpoints *all, uint32_t committed) {
+  (void)all;
+  (void)committed;
+}
 void mr_checkpoints_journaled(struct mr_checkpoints *all, size_t given, size_t has) {
   (void)all;
   (void)given;
@@ -204,6 +215,7 @@ static void answer(uint16_t from, int64_t look) {
   const struct mr_header header = header_of(from, MR_SEEN, look, 17);
   memcpy(message, &header, sizeof header);
   message[sizeof header] = 1;
+  memcpy(message + sizeof header + 1, &peer->sent, sizeof peer->sent);
   memcpy(message + sizeof header + 9, &peer->received, sizeof peer->received);
   CHECK_EQUAL(mr_outbox_send_once(peer->outbox, 0, message, sizeof message), 0);
 }
@@ -234,7 +246,21 @@ static void on_stuck(void *context, const struct mr_wait *waits) {
   CHECK(waits[0].waits && waits[0].op == MR_WAIT && waits[0].id == SEMAPHORE);
   stuck = true;
 }
+static const void *on_gives(void *context, uint32_t page, const void *bytes) {
+  (void)context;
+  given++;
+  return mr_replay_gives(mr_self.replay, page, bytes);
+}
 static void begin_part(void) {}
+
+/* It is alone with its page then, and writes on. */
+static void write_alone(struct mr_core *core, uint8_t *memory) {
+  CHECK_EQUAL(mr_core_write(core, 0), 0);
+  memory[0] = 1;
+  CHECK_EQUAL(mr_core_sync(core, MR_FETCH_ADD, OWN, 1), 0);
+  CHECK_EQUAL(mr_core_write(core, 0), 0);
+  memory[0] = 2;
+}
 
 /* A process in node 0's place: as an image has it, it has sent one message, and waits. */
 static void start_node(void) {
@@ -246,6 +272,7 @@ static void start_node(void) {
                                            .protect = on_protect,
                                            .done = on_done,
                                            .failed = on_failed,
+                                           .gives = on_gives,
                                            .stuck = on_stuck};
   const struct mr_job job = {.nodes = NODES, .addresses = addresses};
   const struct mr_core_config config = {.nodes = NODES,
@@ -261,12 +288,15 @@ static void start_node(void) {
   mr_self.nodes = NODES;
   mr_self.checkpoints = (struct mr_checkpoints *)&calls; /* any address */
   mr_self.part = &part;
-  mr_self.done = false;
   CHECK_EQUAL(mr_core_create(&mr_self.core, &config), 0);
   mr_self.replay = mr_replay_open();
   CHECK(mr_self.replay != NULL);
   mr_replay_begin(mr_self.replay, &job);
   mr_self_start_checkpoints();
+  memset(memory, 0, sizeof memory);
+  if (writes)
+    write_alone(mr_self.core, memory);
+  mr_self.done = false;
   CHECK_EQUAL(mr_core_sync(mr_self.core, MR_WAIT, SEMAPHORE, 0), 0);
   CHECK(!mr_self.done);
 }
@@ -338,29 +368,67 @@ static void looks_on(void) {
   end();
 }
 
-/* Node 0 is lost.  The process in its place looks while it waits as its image does, and has not
- * repeated what came then. */
-static void looks_again(void) {
-  const struct mr_asked asked = {.call = MR_CALL_SYNC};
-  bool done = false;
-  begin();
-  mr_replay_asks(mr_self.replay, &asked);
+/* Node 0 is lost, and another process is in its place. */
+static void lose_node(void) {
   stop_node();
   again[0]++;
   mr_outbox_part(peers[1].outbox, 0);
   mr_outbox_part(peers[2].outbox, 0);
   start_node();
-  greet_anew(1);
-  greet_anew(2);
+  for (uint16_t node = 1; node < NODES; node++)
+    CHECK_EQUAL(mr_outbox_greet(peers[node].outbox, 0), 0);
+}
+
+/* To the end of what is in the journal. */
+static void repeat(const struct mr_asked *asked) {
+  bool done = false;
+  CHECK(mr_replay_repeats(mr_self.replay));
+  mr_replay_asks(mr_self.replay, asked);
+  mr_replay_goes_on(mr_self.replay, &done);
+  CHECK(!mr_replay_repeats(mr_self.replay));
+}
+
+/* Node 0 is lost.  The process in its place looks while it waits as its image does, and has not
+ * repeated what came then. */
+static void looks_again(void) {
+  const struct mr_asked asked = {.call = MR_CALL_SYNC};
+  begin();
+  mr_replay_asks(mr_self.replay, &asked);
+  lose_node();
   CHECK_EQUAL(mr_core_look(mr_self.core), 0);
   answer(1, peers[1].look);
   answer(2, peers[2].look);
   CHECK(mr_replay_repeats(mr_self.replay) && peers[1].received == 1);
-  mr_replay_asks(mr_self.replay, &asked);
-  mr_replay_goes_on(mr_self.replay, &done);
-  CHECK(!mr_replay_repeats(mr_self.replay));
+  repeat(&asked);
   finds();
   end();
+}
+
+/* ---- pages ---------------------------------------------------------------------------------- */
+
+/* Node 1 asks for the page that node 0 writes, while a process in node 0's place repeats. That
+ * gives it where no event says what it gave. It is lost, too: the next one gives the same. */
+static void gives_while_it_repeats(void) {
+  const struct mr_asked asked = {.call = MR_CALL_SYNC};
+  uint8_t message[sizeof(struct mr_header) + sizeof(uint32_t) + sizeof(uint64_t)] = {0};
+  const struct mr_header fetch =
+      header_of(1, MR_FETCH, 1, sizeof message - sizeof(struct mr_header));
+  memcpy(message, &fetch, sizeof fetch);
+  writes = true;
+  begin();
+  mr_replay_asks(mr_self.replay, &asked);
+  lose_node();
+  peers[1].sent++;
+  CHECK_EQUAL(mr_outbox_send(peers[1].outbox, 0, 0, message, sizeof message), 0);
+  given = 0;
+  repeat(&asked);
+  CHECK(given == 1 && peers[1].received == 2);
+  lose_node();
+  repeat(&asked);
+  CHECK(given == 2 && peers[1].received == 2);
+  finds();
+  end();
+  writes = false;
 }
 
 /* ---- counts --------------------------------------------------------------------------------- */
@@ -402,6 +470,7 @@ static void looked_at(void) {
 int main(void) {
   looks_on();
   looks_again();
+  gives_while_it_repeats();
   given_up();
   looked_at();
   return 0;

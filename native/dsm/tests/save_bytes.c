@@ -47,6 +47,8 @@ static struct mr_core *new_core(const struct world *world, uint16_t me, uint8_t 
                                   .incarnations = incarnations,
                                   .memory = memory,
                                   .twins = twins,
+                                  .prefetch = world->shape.prefetch,
+                                  .replays = world->shape.replays,
                                   .sink = NULL};
   CHECK_EQUAL(mr_core_create(&core, &config), 0);
   return core;
@@ -56,7 +58,9 @@ static int load(const struct world *world, uint16_t me, const struct mr_saved *s
                 struct cut *cut) {
   static _Alignas(64) uint8_t memory[PAGES * MR_PAGE], twins[PAGES * MR_PAGE];
   struct mr_core *core = new_core(world, me, memory, twins);
-  int rc = mr_core_load(core, saved, world_saved_page, &cut->nodes[me]);
+  int rc = world->shape.replays
+               ? mr_core_load_own(core, &saved[me], world_saved_page, &cut->nodes[me])
+               : mr_core_load(core, saved, world_saved_page, &cut->nodes[me]);
   mr_core_destroy(core);
   return rc;
 }
@@ -87,26 +91,25 @@ static size_t damage(struct world *world, uint8_t **bytes, size_t length) {
   return most;
 }
 
-int main(void) {
+static void save_and_damage(const struct shape *shape) {
   static struct world world;
-  const struct shape shape = {
-      .nodes = 4, .pages = PAGES, .home_run = 1, .objects = OBJECTS, .survives = true};
   struct cut cut = {.reference = NULL};
   struct mr_saved saved[WORLD_NODES];
   uint64_t refused = 0, taken = 0;
-  world_create(&world, &shape, setting("MARU_DSM_SEED", 1));
+  world_create(&world, shape, setting("MARU_DSM_SEED", 1));
   write_programs(&world);
   while (world_step(&world))
     ;
   world_cut(&world, &cut);
-  for (uint16_t i = 0; i < shape.nodes; i++)
+  for (uint16_t i = 0; i < shape->nodes; i++)
     saved[i] = (struct mr_saved){cut.nodes[i].bytes, cut.nodes[i].length};
-  for (uint16_t i = 0; i < shape.nodes; i++)
+  for (uint16_t i = 0; i < shape->nodes; i++)
     CHECK_EQUAL(load(&world, i, saved, &cut), 0);
   struct mr_saved swapped[] = {saved[1], saved[0], saved[2], saved[3]};
   CHECK_EQUAL(load(&world, 0, swapped, &cut), -EBADMSG);
   for (uint32_t n = DAMAGES * (uint32_t)setting("MARU_TEST_SCALE", 1); n > 0; n--) {
-    uint16_t whose = (uint16_t)world_random(&world, 4), me = (uint16_t)world_random(&world, 4);
+    uint16_t whose = (uint16_t)world_random(&world, 4);
+    uint16_t me = shape->replays ? whose : (uint16_t)world_random(&world, 4);
     struct mr_saved whole = saved[whose];
     uint8_t *bytes = cut.nodes[whose].bytes;
     saved[whose].length = damage(&world, &bytes, whole.length);
@@ -123,5 +126,14 @@ int main(void) {
   CHECK(refused > 1000);
   world_cut_free(&cut);
   world_destroy(&world);
+}
+
+int main(void) {
+  struct shape shape = {
+      .nodes = 4, .pages = PAGES, .home_run = 1, .objects = OBJECTS, .survives = true};
+  save_and_damage(&shape);
+  /* From its own bytes alone, with what it has learnt. */
+  shape.replays = shape.prefetch = true;
+  save_and_damage(&shape);
   return 0;
 }
