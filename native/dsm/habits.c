@@ -15,7 +15,8 @@
  * them.
  *
  * What is brought is what a fetch would have brought at that moment: nothing here is about what a
- * copy holds.  Costs: 12 bytes for a page that was asked for, 512 KiB for the order at most.
+ * copy holds.  Costs: 12 bytes for a page that was asked for, 512 KiB for the order at most; about
+ * as much in an image.
  */
 #include "state.h"
 
@@ -217,8 +218,9 @@ static bool row_can_be(const struct row *row, uint32_t pages) {
 bool mr_habits_load(struct mr_habits *habits, uint32_t pages, struct mr_reader *in) {
   struct saved saved;
   struct saved_habit one;
-  if (habits == NULL)
-    return in->left == 0;
+  /* The settings may have changed since. */
+  if (habits == NULL || in->left == 0)
+    return true;
   mr_take(in, &saved, sizeof saved);
   if (in->bad || !row_can_be(&saved.row, pages) || saved.order > ORDER || saved.habits > pages ||
       in->left != saved.habits * sizeof one + saved.order * sizeof *habits->order)

@@ -190,7 +190,9 @@ void mr_self_load_core(void) {
   if (rc < 0)
     mr_node_die(STATUS_DATA, "cannot go on from checkpoint %u: %s",
                 mr_checkpoints_restore(mr_self.checkpoints),
-                rc == -EBADMSG ? "its bytes are damaged, or the settings differ" : strerror(-rc));
+                rc == -EBADMSG  ? "its bytes are damaged, or the settings differ"
+                : rc == -EPROTO ? "it was taken without --recover lost: resume it without that"
+                                : strerror(-rc));
 }
 
 void mr_node_part(const struct mr_part *part) { mr_self.part = part; }

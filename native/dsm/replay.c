@@ -537,21 +537,33 @@ bool mr_replay_lost(struct mr_replay *replay, uint16_t node) {
   return true;
 }
 
-/* The place behind the cut that this process goes on from; what was sent and kept before it. */
+/* The event of that cut; where it is, and the place behind it in `r->at`. */
+static bool find_event(struct mr_replay *r, uint32_t number, struct mr_event *event,
+                       uint64_t *place) {
+  *place = r->at = mr_journal_begin(r->journal);
+  for (; mr_journal_read(r->journal, &r->at, event); *place = r->at)
+    if (event->kind == MR_EVENT_CUT && event->length <= sizeof(struct cut) &&
+        cut_of(event) == number)
+      return true;
+  return false;
+}
+
+/* The place behind the cut that this process goes on from; what was sent and kept before it. What
+ * the lost process had not forgotten by then is. */
 static bool find_cut(struct mr_replay *r, uint32_t number, struct cut *cut) {
   struct mr_event event;
+  uint64_t place;
   r->at = mr_journal_begin(r->journal);
   *cut = (struct cut){.number = number};
   if (number == 0)
     return r->at == 0;
-  while (mr_journal_read(r->journal, &r->at, &event)) {
-    if (event.kind != MR_EVENT_CUT || event.length > sizeof *cut)
-      continue;
-    memcpy(cut, event.bytes, event.length);
-    if (cut->number == number)
-      return true;
-  }
-  return false;
+  if (!find_event(r, number, &event, &place))
+    return false;
+  mr_journal_trim(r->journal, place);
+  if (!find_event(r, number, &event, &place))
+    return false;
+  memcpy(cut, event.bytes, event.length);
+  return true;
 }
 
 /* What the journal has since; whether a request of the program's is among it. */

@@ -14,7 +14,7 @@ struct head {
   uint64_t magic;
   uint32_t version;
   uint16_t nodes, me;
-  uint32_t pages, home_run, objects, unused;
+  uint32_t pages, home_run, objects, replays; /* replays: 1: with copies, and what follows them */
   uint64_t objects_bytes, locks_count, pages_count, homes_count, copies_count, alone_count,
       old_count, traits_count, habits_bytes;
   /* What the computing thread waits for. */
@@ -228,6 +228,7 @@ static struct head head_of(const struct mr_core *core) {
                       .pages = core->config.pages,
                       .home_run = core->config.home_run,
                       .objects = core->config.objects,
+                      .replays = core->config.replays,
                       .met = core->meeting.heard,
                       .met_id = core->meeting.id};
   if (!mr_core_waits(core))
@@ -552,8 +553,10 @@ int mr_core_load_own(struct mr_core *core, const struct mr_saved *saved, mr_save
                      void *context) {
   struct parts parts;
   if (!part(saved, &parts) || !is_of(core, core->config.me, &parts.head) ||
-      !wait_can_be(core, &parts.head))
+      !wait_can_be(core, &parts.head) || parts.head.replays > 1)
     return -EBADMSG;
+  if (parts.head.replays == 0)
+    return -EPROTO;
   int rc = load_homes(core, &parts.homes);
   if (rc == 0)
     rc = load_own_pages(core, &parts, page_of, context);

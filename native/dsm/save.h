@@ -12,13 +12,14 @@
  * more than the rest of a checkpoint. So all have to know which are old: a node that stands still
  * tells all of its intervals, and acquires what others tell. Then a copy that is valid is what its
  * home has, or its home is alone. Saved are copies as well, which others are old, and with which
- * pages a home is alone.
+ * pages a home is alone. So is what a node has learnt: which pages it uses with one that it asks
+ * for, and which it writes beside one.
  *
  * Pages are given one by one, each with a *stamp*.  Of one page that a core gives twice, equal
  * stamps that are not 0 say equal bytes: so a page that nobody changed need not be looked at.
  *
  * A loaded core begins a history of its own: vector times are zero, copies elsewhere are invalid,
- * and each page is at the home that saved it.  So nothing of times, intervals or the past is saved.
+ * and each page is at the home that saved it.  So nothing of times and intervals is saved.
  * Each node reads of all nodes' bytes which pages are where.
  *
  * Thread-safety: as the core.  Errors are negative errno.
@@ -79,7 +80,8 @@ int mr_core_load(struct mr_core *core, const struct mr_saved *saved, mr_saved_pa
  * one cut: by mr_core_renew where they go on, by this in a new core.  Both cores are alike then, so
  * what the one did after the cut the other does again if it is asked and told the same (journal.h).
  * Times are zero, and every page is to be asked for again: what is here comes without a message.
- * `page_of` NULL: the core's memory holds its pages. */
+ * `page_of` NULL: the core's memory holds its pages.  -EPROTO: they were saved where no history
+ * begins anew, without copies. */
 int mr_core_load_own(struct mr_core *core, const struct mr_saved *saved, mr_saved_page *page_of,
                      void *context);
 /* Of a core that rests.  `protect` allows nothing.  Time and memory: about the job's pages. -EBUSY:

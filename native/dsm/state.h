@@ -309,7 +309,8 @@ void mr_habits_unused(struct mr_habits *habits, uint32_t page);
 bool mr_habits_brought(const struct mr_habits *habits, uint32_t page);
 /* As bytes; none where there are no habits.  In proportion to the pages of the node. */
 void mr_habits_save(const struct mr_habits *habits, uint32_t pages, struct mr_writer *out);
-/* Into new ones: all that is left to read.  False: it is nothing that was saved of so many pages. */
+/* Into new ones, or none: all that is left to read, which may be nothing.  False: it is not what
+ * was saved of so many pages. */
 bool mr_habits_load(struct mr_habits *habits, uint32_t pages, struct mr_reader *in);
 
 /* ---- pages.c ------------------------------------------------------------------- */

@@ -187,6 +187,8 @@ static void refuse(struct keep *keep, unsigned node, const char *why) {
   snprintf(keep->refused, sizeof keep->refused, "%s", why);
   keep->moving = false;
   mr_keep_let_go(keep);
+  /* The next one may be refused as well: not before its time, though a journal is full. */
+  keep->rested = keep->due;
 }
 
 /* One that still runs. */

@@ -343,7 +343,7 @@ MUTANTS = [
     ("news change what a program that computes may access", "sync.c", "  return phase == FETCHING || (phase == IDLE && core->config.replays);", "  return phase == FETCHING;"),
     ("a copy that is old is new where a history begins", "save.c", "    mr_mark_access(core, page, MR_NONE);\n", ""),
     ("what a node has learnt is forgotten with the history", "save.c", "  return mr_habits_load(core->habits, core->config.pages, &parts->habits) ? 0 : -EBADMSG;", "  return 0;"),
-    ("a node that goes on has learnt nothing", "save.c", "    rc = load_traits(core, &parts);\n", "    rc = page_of == NULL ? load_traits(core, &parts) : 0;\n"),
+    ("a node that repeats has learnt nothing", "save.c", "    rc = load_traits(core, &parts);\n", "    rc = page_of == NULL ? load_traits(core, &parts) : 0;\n"),
     ("what it wrote beside a page is forgotten with the history", "save.c", "written = saved.written == 1;", "written = false;"),
     ("what came unasked is shown with what is beside it", "wanted.c", "if (core->pages[p].hidden && !mr_habits_brought(core->habits, p))", "if (core->pages[p].hidden)"),
     ("versions begin anew with a history", "save.c", "    mr_take(&parts->versions, &core->pages[page].version, sizeof core->pages[page].version);", "    core->pages[page].version = 1;"),

@@ -1,6 +1,9 @@
 /* Description: in a job where only a lost node repeats, node 0 looks on whether all wait,
  * whichever was lost and began again.  What it counts is of after the last cut, also where that
- * checkpoint was given up.
+ * checkpoint was given up.  Lost again, it gives the pages that it gave while it repeated.  It
+ * wishes for a checkpoint when its journal fills, and for one.
+ *
+ * Over 500 lines: half of it is what stands for the launcher, the connections and the others.
  *
  * Node 0 of three is the shipped core, replay.c and node_image.c.  The launcher's page, the
  * connections and the two others are the test's own.
@@ -28,7 +31,8 @@
 #define OWN 3u       /* node 0 does */
 
 /* The launcher's words. */
-static uint32_t cut, wanted, again[NODES];
+static uint32_t cut, wanted, committed, restore, again[NODES];
+static uint32_t wished; /* behind which one, and 1; 0: not */
 static struct mr_checkpoint_calls calls;
 static int journal;
 
@@ -81,7 +85,7 @@ int mr_checkpoints_start(struct mr_checkpoints *all, const struct mr_checkpoint_
 }
 uint32_t mr_checkpoints_restore(const struct mr_checkpoints *all) {
   (void)all;
-  return 0;
+  return restore;
 }
 uint32_t mr_checkpoints_epoch(const struct mr_checkpoints *all) {
   (void)all;
@@ -90,11 +94,11 @@ uint32_t mr_checkpoints_epoch(const struct mr_checkpoints *all) {
 void mr_checkpoints_started(struct mr_checkpoints *all) { (void)all; }
 uint32_t mr_checkpoints_committed(const struct mr_checkpoints *all) {
   (void)all;
-  return 0;
+  return committed;
 }
-void mr_checkpoints_wish(struct mr_checkpoints *all, uint32_t committed) {
+void mr_checkpoints_wish(struct mr_checkpoints *all, uint32_t number) {
   (void)all;
-  (void)committed;
+  wished = number + 1;
 }
 void mr_checkpoints_journaled(struct mr_checkpoints *all, size_t given, size_t has) {
   (void)all;
@@ -302,7 +306,7 @@ static void start_node(void) {
 }
 
 static void begin(void) {
-  cut = wanted = 0;
+  cut = wanted = committed = restore = wished = 0;
   stuck = false;
   memset(again, 0, sizeof again);
   memset(peers, 0, sizeof peers);
@@ -406,20 +410,24 @@ static void looks_again(void) {
 
 /* ---- pages ---------------------------------------------------------------------------------- */
 
-/* Node 1 asks for the page that node 0 writes, while a process in node 0's place repeats. That
- * gives it where no event says what it gave. It is lost, too: the next one gives the same. */
-static void gives_while_it_repeats(void) {
-  const struct mr_asked asked = {.call = MR_CALL_SYNC};
+static void fetch_page(void) {
   uint8_t message[sizeof(struct mr_header) + sizeof(uint32_t) + sizeof(uint64_t)] = {0};
   const struct mr_header fetch =
       header_of(1, MR_FETCH, 1, sizeof message - sizeof(struct mr_header));
   memcpy(message, &fetch, sizeof fetch);
+  peers[1].sent++;
+  CHECK_EQUAL(mr_outbox_send(peers[1].outbox, 0, 0, message, sizeof message), 0);
+}
+
+/* Node 1 asks for the page that node 0 writes, while a process in node 0's place repeats. That
+ * gives it where no event says what it gave. It is lost, too: the next one gives the same. */
+static void gives_while_it_repeats(void) {
+  const struct mr_asked asked = {.call = MR_CALL_SYNC};
   writes = true;
   begin();
   mr_replay_asks(mr_self.replay, &asked);
   lose_node();
-  peers[1].sent++;
-  CHECK_EQUAL(mr_outbox_send(peers[1].outbox, 0, 0, message, sizeof message), 0);
+  fetch_page();
   given = 0;
   repeat(&asked);
   CHECK(given == 1 && peers[1].received == 2);
@@ -429,6 +437,48 @@ static void gives_while_it_repeats(void) {
   finds();
   end();
   writes = false;
+}
+
+/* ---- wishes --------------------------------------------------------------------------------- */
+
+/* Half of the journal. */
+static void fill(void) {
+  wished = 0;
+  for (uint32_t n = 0; wished == 0; n++) {
+    CHECK(n < CAPACITY / sizeof(struct mr_header));
+    fetch_page();
+  }
+}
+
+static void all_come_to(uint32_t number) {
+  cut = number;
+  mr_replay_cut(mr_self.replay);
+  committed = number;
+}
+
+/* It is wished once the journal is half full, and behind the last checkpoint.  What that empties is
+ * no reason, also where this node has not heard of it, or was lost before it had forgotten what was
+ * before. */
+static void wishes(void) {
+  begin();
+  fill();
+  CHECK_EQUAL(wished, 1);
+  all_come_to(2);
+  wished = 0;
+  fetch_page();
+  CHECK_EQUAL(wished, 0);
+  calls.committed(2);
+  fill();
+  CHECK_EQUAL(wished, 3);
+  all_come_to(4);
+  restore = 4;
+  wished = 0;
+  lose_node();
+  fetch_page();
+  CHECK_EQUAL(wished, 0);
+  fill();
+  CHECK_EQUAL(wished, 5);
+  end();
 }
 
 /* ---- counts --------------------------------------------------------------------------------- */
@@ -471,6 +521,7 @@ int main(void) {
   looks_on();
   looks_again();
   gives_while_it_repeats();
+  wishes();
   given_up();
   looked_at();
   return 0;

@@ -27,7 +27,7 @@ def main():
     # The first one is taken at once.
     wished, halves = job.look(OVER) - 1, journaled / (JOURNAL / 2)
     print(f"{wished} checkpoints for {halves:.1f} halves of a journal")
-    if status != 0 or wished < 3 or wished > halves + 1:
+    if status != 0 or wished < 3 or wished > halves + 1 or "is full before" in said:
         sys.exit(f"wishes.py: status {status}: {said[-400:]}")
 
 
