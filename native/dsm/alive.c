@@ -3,8 +3,10 @@
 
 #include "transport.h"
 
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 
 #define MS INT64_C(1000000)
 /* Kernels count in ticks of up to 10 ms. */
@@ -34,7 +36,7 @@ bool mr_alive_judge(struct mr_alive *alive, const struct mr_signs *signs, int64_
     alive->since = 0;
   else if (alive->since == 0)
     alive->since = now;
-  return alive->since != 0 && now - alive->since >= MR_SILENT_MS * MS;
+  return alive->since != 0 && now - alive->since >= (signs->idle ? MR_IDLE_MS : MR_SILENT_MS) * MS;
 }
 
 bool mr_alive_lost(struct mr_alive *alive, int fd, int64_t now) {
@@ -43,7 +45,10 @@ bool mr_alive_lost(struct mr_alive *alive, int fd, int64_t now) {
   /* A connection that cannot be asked about breaks by itself, or not at all. */
   if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) < 0)
     return false;
-  const struct mr_signs signs = {info.tcpi_retransmits, info.tcpi_probes, info.tcpi_last_ack_recv};
+  int waits = 1;
+  ioctl(fd, SIOCOUTQ, &waits);
+  const struct mr_signs signs = {info.tcpi_retransmits, info.tcpi_probes, info.tcpi_last_ack_recv,
+                                 waits == 0};
   return mr_alive_judge(alive, &signs, now);
 }
 

@@ -5,10 +5,13 @@
  * nothing.  So a connection is lost when its host leaves something unanswered. Where nothing is on
  * the way the kernel asks (keep-alives), a second after the last answer, and breaks the connection
  * itself after three.  Where something is, it would go on asking for a quarter of an hour. So this
- * file looks. It waits for MR_SILENT_MS from the look that finds something repeated, or asked. The
- * first repeat comes 200 to 500 ms after the silence began, and looks are 250 ms apart. Together
- * that is 2.75 s at most: what is left of MR_LOST_MS is for hosts that are busy.
- * (TCP_USER_TIMEOUT does not serve: it counts the time of a closed window, too.)
+ * file looks, and waits from the look that finds something asked or repeated. Keep-alives come a
+ * second apart: two of them have been asked after MR_IDLE_MS. The first repeat comes 200 to 500 ms
+ * after the silence began, the second twice as long behind it, the third four times. MR_SILENT_MS
+ * is for that third one to come, up to a round trip of 90 ms: a short outage may have lost two.
+ * With looks 250 ms apart both are some 2.75 s at most. What is left of MR_LOST_MS is for hosts
+ * that are busy, as are looks up to 500 ms apart where a message wakes who looks. (TCP_USER_TIMEOUT
+ * does not serve: it counts the time of a closed window, too.)
  *
  * A kernel asks at a closed window ever more seldom, at last every two minutes.  So the death of a
  * host whose process was stopped before is noticed after as long as that had been, at most that.
@@ -19,7 +22,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define MR_SILENT_MS 1250
+#define MR_SILENT_MS 1750
+#define MR_IDLE_MS 1250
 
 struct mr_alive {
   int64_t since;    /* when it was first seen that something is unanswered; 0: nothing is */
@@ -32,6 +36,7 @@ struct mr_signs {
   uint32_t repeats; /* of the oldest that is not acknowledged */
   uint32_t probes;  /* since the last answer: keep-alives, and of a closed window */
   uint32_t answer;  /* ms since it came, whatever it acknowledged */
+  bool idle;        /* nothing is on the way, nor waits for a window */
 };
 
 /* Has the kernel ask where nothing is on the way. */

@@ -20,6 +20,7 @@
 #define WAVES 20          /* at most so many while a checkpoint's time doubles */
 #define GROWS_MS 1000     /* whether images grow is looked at so often */
 #define GIVEN_UP_MS 60000 /* the others go on then */
+#define REFUSED_MS 1000   /* the first time in a row */
 #define HELD_MOST ((size_t)64 << 20)
 
 /* ---- beginning ----------------------------------------------------------------------- */
@@ -187,8 +188,12 @@ static void refuse(struct keep *keep, unsigned node, const char *why) {
   snprintf(keep->refused, sizeof keep->refused, "%s", why);
   keep->moving = false;
   mr_keep_let_go(keep);
-  /* The next one may be refused as well: not before its time, though a journal is full. */
-  keep->rested = keep->due;
+  /* The next one may be refused as well: where a journal is full they come ever more seldom, down
+   * to as often as without that. */
+  int64_t now = mr_launch_now(), pause = keep->pause != 0 ? keep->pause : REFUSED_MS;
+  pause = pause < keep->every_ms ? pause : keep->every_ms;
+  keep->rested = keep->rested > now + pause ? keep->rested : now + pause;
+  keep->pause = 2 * pause;
 }
 
 /* One that still runs. */
@@ -303,6 +308,7 @@ static int finish(struct job *job, struct keep *keep) {
   keep->written_ms = keep->taken - keep->begun;
   keep->losses = 0;
   keep->refused[0] = 0;
+  keep->pause = 0;
   mr_keep_note_input(job, keep);
   note_lines(job, keep);
   show_held(job);

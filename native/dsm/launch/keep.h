@@ -65,6 +65,7 @@ struct keep {
   uint64_t repeated;
   int64_t missed_at; /* ms: a node is seen to have lost its connection to another since; 0: none */
   int64_t rested;    /* ms: not before that is one begun because a node wishes for it */
+  int64_t pause;     /* ms: after the next one that is refused, at least; 0: the shortest */
   /* Of the standard input: where a file of ours was at the last whole one; -1: it is none.  Else
    * what node 0 was given that it had not read then. */
   int64_t input_at;

@@ -207,6 +207,7 @@ void mr_keep_again(struct job *job) {
             keep->lost);
   keep->recovering = keep->moving = keep->moves = false;
   keep->ended = false;
+  keep->rested = keep->pause = 0;
   keep->length = 0;
   rewind_input(keep);
   keep->state = KEEP_IDLE;

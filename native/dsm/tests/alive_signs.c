@@ -1,4 +1,5 @@
-/* Description: a host that leaves something unanswered for MR_SILENT_MS is lost, and none other.
+/* Description: a host that leaves something unanswered for MR_SILENT_MS is lost, or keep-alives for
+ * MR_IDLE_MS, and none other.
  * Not one whose process is stopped, however long, nor one that answers without acknowledging,
  * nor one that is looked at late. */
 #define _GNU_SOURCE
@@ -16,13 +17,15 @@ struct kernel {
   struct mr_alive alive;
   int64_t now, answered;
   uint32_t repeats, probes;
+  bool idle;
   unsigned jitter;
 };
 
 static bool look(struct kernel *k) {
   /* Ticks: it may say some ms more or less. */
   int64_t answer = k->now - k->answered + (k->jitter++ * 7 % 11) - 5;
-  const struct mr_signs signs = {k->repeats, k->probes, (uint32_t)(answer > 0 ? answer : 0)};
+  const struct mr_signs signs = {k->repeats, k->probes, (uint32_t)(answer > 0 ? answer : 0),
+                                 k->idle};
   return mr_alive_judge(&k->alive, &signs, k->now * MS);
 }
 
@@ -58,9 +61,41 @@ static void check_dead_host(void) {
   CHECK(lost >= begun + LOST && lost <= begun + LOST + LOOK_MS);
 }
 
+/* Nothing is on the way, and the kernel's questions are not answered. */
+static void check_dead_and_idle(void) {
+  struct kernel k = fresh;
+  k.idle = true;
+  CHECK_EQUAL(watch(&k, 2000), -1);
+  k.probes = 1;
+  int64_t begun = k.now;
+  CHECK_EQUAL(watch(&k, 1000), -1);
+  k.probes = 2;
+  int64_t lost = watch(&k, LOST);
+  CHECK(lost >= begun + MR_IDLE_MS && lost <= begun + MR_IDLE_MS + LOOK_MS);
+}
+
+/* The kernel repeats after RTO, twice that and four times that. An outage that ends between the
+ * second and the third repeat loses nobody, whenever it is looked at. */
+static void check_outage(int64_t rto) {
+  for (int64_t phase = 0; phase < LOOK_MS; phase++) {
+    struct kernel k = fresh;
+    for (int64_t ms = phase; ms < 7 * rto; ms += LOOK_MS) {
+      k.repeats = (ms >= rto) + (ms >= 3 * rto);
+      CHECK(!look(&k));
+      k.now += LOOK_MS;
+    }
+    k.repeats = 0;
+    answer(&k);
+    CHECK_EQUAL(watch(&k, 10000), -1);
+  }
+}
+
 /* From its last word on, where the first repeat is 500 ms later, or the kernel's question a second
  * later, and a look just before that.  The rest is for a machine that is busy. */
-static void check_bar(void) { CHECK(1000 + LOOK_MS + LOST + LOOK_MS <= MR_LOST_MS - LOOK_MS); }
+static void check_bar(void) {
+  CHECK(500 + LOOK_MS + LOST + LOOK_MS <= MR_LOST_MS - LOOK_MS);
+  CHECK(1000 + LOOK_MS + MR_IDLE_MS + LOOK_MS <= MR_LOST_MS - LOOK_MS);
+}
 
 /* Repeated once or twice, then acknowledged: again and again. */
 static void check_lossy_network(void) {
@@ -127,13 +162,13 @@ static void check_near_answers(void) {
   struct kernel k = fresh;
   CHECK_EQUAL(watch(&k, LOOK_MS), -1);
   answer(&k);
-  struct mr_signs signs = {2, 0, 0};
+  struct mr_signs signs = {2, 0, 0, false};
   CHECK(!mr_alive_judge(&k.alive, &signs, k.now * MS));
-  signs = (struct mr_signs){3, 1, 5};
+  signs = (struct mr_signs){3, 1, 5, false};
   CHECK(!mr_alive_judge(&k.alive, &signs, (k.now + 5) * MS));
-  signs = (struct mr_signs){0, 0, 0};
+  signs = (struct mr_signs){0, 0, 0, true};
   CHECK(!mr_alive_judge(&k.alive, &signs, (k.now + 10) * MS));
-  signs = (struct mr_signs){1, 0, 3600000};
+  signs = (struct mr_signs){1, 0, 3600000, false};
   CHECK(!mr_alive_judge(&k.alive, &signs, (k.now + 10 + 3600000) * MS));
   signs.answer += LOST;
   CHECK(mr_alive_judge(&k.alive, &signs, (k.now + 10 + 3600000 + LOST) * MS));
@@ -177,6 +212,10 @@ int main(void) {
   check_looks();
   check_idle();
   check_dead_host();
+  check_dead_and_idle();
+  check_outage(204);
+  check_outage(240);
+  check_outage(290);
   check_bar();
   check_lossy_network();
   check_quick_answers();

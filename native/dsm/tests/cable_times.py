@@ -39,11 +39,11 @@ def first(stream, word):
     return next((line for line in iter(stream.readline, "") if word in line), "")
 
 
-def round_of(launch, hosts, job, pull, mode):
+def round_of(launch, hosts, job, pull, mode, phase):
     running = subprocess.Popen(["timeout", str(LIMIT_S), launch, "-n", "2", "--hosts", hosts, "--", job, mode], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if not first(running.stdout, "ready"):
         sys.exit(f"cable_times.py: the job did not start: {running.communicate()[1]!r}")
-    time.sleep(1.5)  # the last word is some time ago
+    time.sleep(1.5 + phase)  # the last word is some time ago; the kernel asks each second
     down, up = (command.replace("HOSTS", str(hosts)) for command in PULLS[pull])
     shell(down)
     begun = time.monotonic()
@@ -61,10 +61,10 @@ def inside(launch, job, rounds, out):
     with tempfile.TemporaryDirectory() as scratch:
         hosts = pathlib.Path(scratch) / "hosts"
         hosts.write_text(pathlib.Path("/dev/fd/8").read_text(encoding="ascii"), encoding="ascii")
-        for _ in range(rounds):
+        for turn in range(rounds):
             for pull in PULLS:
                 for mode in ("hang", "press"):
-                    took = round_of(launch, hosts, job, pull, mode)
+                    took = round_of(launch, hosts, job, pull, mode, turn / rounds)
                     runs.setdefault(f"{pull}, {mode}", []).append({"seconds": took, "load": os.getloadavg()[0]})
     kept = {"experiment": "dsm/cable", "date": str(datetime.date.today()), "cpus": os.cpu_count(), "kernel": os.uname().release, "runs": runs}
     pathlib.Path(out).write_text(json.dumps(kept, indent=1) + "\n", encoding="ascii")

@@ -83,7 +83,9 @@ mutants.MUTANTS = [
     ("a tick is an answer", "alive.c", "#define TICKS (20 * MS)", "#define TICKS (-20 * MS)"),
     ("probes do not count", "alive.c", "signs->repeats <= alive->known && signs->probes == 0", "signs->repeats <= alive->known"),
     ("repeats do not count", "alive.c", "signs->repeats <= alive->known && signs->probes == 0", "signs->probes == 0"),
-    ("a dead host has twice the time", "alive.c", "now - alive->since >= MR_SILENT_MS * MS", "now - alive->since >= 2 * MR_SILENT_MS * MS"),
+    ("a dead host has twice the time", "alive.c", "(signs->idle ? MR_IDLE_MS : MR_SILENT_MS) * MS", "2 * (signs->idle ? MR_IDLE_MS : MR_SILENT_MS) * MS"),
+    ("a short outage loses a host", "alive.c", "(signs->idle ? MR_IDLE_MS : MR_SILENT_MS) * MS", "MR_IDLE_MS * MS"),
+    ("an idle host has as much time as a busy one", "alive.c", "(signs->idle ? MR_IDLE_MS : MR_SILENT_MS) * MS", "MR_SILENT_MS * MS"),
     ("a doubt is never lifted", "alive.c", "signs->probes == 0)\n    alive->since = 0;", "signs->probes == 0)\n    ;"),
     ("what one slept through counts against others", "alive.c", "slept < 2 * looks->pause ? slept : looks->pause", "slept"),
 ]
