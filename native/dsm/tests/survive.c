@@ -292,13 +292,22 @@ static void lose_links(void) {
   go_down(0);
 }
 
-/* The repetition does something else before anything shows that. */
+static bool was_lost(const char *folder) {
+  char path[4096];
+  snprintf(path, sizeof path, "%s/lost", folder);
+  return access(path, F_OK) == 0;
+}
+
+/* The repetition does something else before anything shows that: the lost process went on to
+ * requests that this one has still to repeat. */
 static void repeat_badly(void) {
   const char *folder = getenv("SURVIVE_FOLDER");
   if (maru_dsm_node() == 1 && folder != NULL) {
-    be_lost_once(folder);
-    if (is_first_time(folder, "fault"))
+    if (was_lost(folder) && is_first_time(folder, "fault"))
       abort();
+    maru_dsm_lock(GATE);
+    maru_dsm_unlock(GATE);
+    be_lost_once(folder);
   }
   go_down(0);
 }
