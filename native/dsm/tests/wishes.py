@@ -1,33 +1,45 @@
 #!/usr/bin/env python3
 """A journal that fills has a checkpoint taken, and one alone: each begins half a journal after the last.
 
-usage: wishes.py MARU NODES COMMAND
+usage: wishes.py MARU NODES COMMAND [refused]
 
-COMMAND is a line for bash, a program whose nodes hear about as much of each other.
+COMMAND is a line for bash, a program whose nodes hear about as much of each other.  `refused`: it cannot be
+saved.  Then attempts come ever more seldom: after a second, two, four.
 """
 
+import math
 import pathlib
-import struct
 import sys
 import tempfile
+import time
 
-from survivors import LINE, LINES, OVER, Job
+from journaled import JOURNALED, of_line
+from survivors import OVER, Job
 
-JOURNALED = 384  # in struct mr_checkpoint_line
-JOURNAL = 16 << 20
+JOURNAL = 32 << 20
+
+
+def taken_well(wished, halves, said):
+    return 3 <= wished <= halves + 1 and "is full before" not in said
+
+
+def refused_well(attempts, seconds, said):
+    return attempts <= 2 + math.log2(1 + seconds) and "no checkpoint: node" in said
 
 
 def main():
-    maru, nodes, command = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+    maru, nodes, command, refused = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4:] == ["refused"]
+    begun = time.monotonic()
     with tempfile.TemporaryFile() as out:
         job = Job([maru, "launch", "-n", str(nodes), "--ckpt-every", "3600", "--recover", "lost", "--journal", str(JOURNAL >> 20), "--", command], pathlib.Path.cwd(), out)
         job.until_begun(nodes)
         status, said = job.end()
-    journaled = max(struct.unpack_from("=Q", job.page, LINES + LINE * node + JOURNALED)[0] for node in range(nodes))
-    # The first one is taken at once.
-    wished, halves = job.look(OVER) - 1, journaled / (JOURNAL / 2)
-    print(f"{wished} checkpoints for {halves:.1f} halves of a journal")
-    if status != 0 or wished < 3 or wished > halves + 1 or "is full before" in said:
+    seconds = time.monotonic() - begun
+    halves = max(of_line(job, node, JOURNALED) for node in range(nodes)) / (JOURNAL / 2)
+    # The first one is tried at once.
+    wished = job.look(OVER) - 1
+    print(f"{wished} checkpoints for {halves:.1f} halves of a journal, in {seconds:.1f} s")
+    if status != 0 or halves < 3 or not (refused_well(wished + 1, seconds, said) if refused else taken_well(wished, halves, said)):
         sys.exit(f"wishes.py: status {status}: {said[-400:]}")
 
 
