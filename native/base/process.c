@@ -26,9 +26,11 @@ struct entry {
 };
 
 struct maru_fd_snapshot {
-  size_t count;
-  size_t capacity;
+  size_t count, capacity;
   struct entry *entries;
+  int *spared;
+  size_t spared_count;
+  int error; /* why they are not all here */
 };
 
 static int push(struct maru_fd_snapshot *s, struct entry e) {
@@ -44,44 +46,61 @@ static int push(struct maru_fd_snapshot *s, struct entry e) {
   return 0;
 }
 
+static int is_spared(const struct maru_fd_snapshot *s, int fd) {
+  for (size_t i = 0; i < s->spared_count; i++)
+    if (s->spared[i] == fd)
+      return 1;
+  return 0;
+}
+
 /* Event, timer, epoll and process descriptors share one anonymous inode that
  * has no file type. */
 static int has_data(const struct stat *st) { return (st->st_mode & S_IFMT) != 0; }
 
-struct maru_fd_snapshot *maru_fd_snapshot_take(void) {
-  DIR *dir = opendir("/proc/self/fd");
-  if (!dir)
-    return NULL;
-  struct maru_fd_snapshot *s = calloc(1, sizeof *s);
-  struct dirent *d;
-  while (s && (d = readdir(dir))) {
-    char *end;
-    long fd = strtol(d->d_name, &end, 10);
-    struct stat st;
-    if (end == d->d_name || *end || fd == dirfd(dir) || fstat((int)fd, &st) || !has_data(&st))
-      continue;
-    if (push(s, (struct entry){(int)fd, st.st_dev, st.st_ino}) < 0) {
-      maru_fd_snapshot_free(s);
-      s = NULL;
-    }
-  }
-  closedir(dir);
-  return s;
+struct maru_fd_snapshot *maru_fd_snapshot_new(void) {
+  return calloc(1, sizeof(struct maru_fd_snapshot));
 }
 
 void maru_fd_snapshot_free(struct maru_fd_snapshot *s) {
-  if (s)
+  if (s) {
     free(s->entries);
+    free(s->spared);
+  }
   free(s);
 }
 
-void maru_fd_snapshot_spare(struct maru_fd_snapshot *s, int fd) {
-  for (size_t i = 0; i < s->count; i++)
-    if (s->entries[i].fd == fd)
-      s->entries[i--] = s->entries[--s->count];
+int maru_fd_snapshot_spare(struct maru_fd_snapshot *s, int fd) {
+  int *grown = realloc(s->spared, (s->spared_count + 1) * sizeof *grown);
+  if (!grown)
+    return -ENOMEM;
+  s->spared = grown;
+  grown[s->spared_count++] = fd;
+  return 0;
+}
+
+int maru_fd_snapshot_take(struct maru_fd_snapshot *s) {
+  if (!s)
+    return 0;
+  DIR *dir = opendir("/proc/self/fd");
+  if (!dir)
+    return s->error = -errno;
+  struct dirent *d;
+  while (!s->error && (d = readdir(dir))) {
+    char *end;
+    long fd = strtol(d->d_name, &end, 10);
+    struct stat st;
+    if (end == d->d_name || *end || fd == dirfd(dir) || is_spared(s, (int)fd) ||
+        fstat((int)fd, &st) || !has_data(&st))
+      continue;
+    s->error = push(s, (struct entry){(int)fd, st.st_dev, st.st_ino});
+  }
+  closedir(dir);
+  return s->error;
 }
 
 int maru_fd_snapshot_seal(const struct maru_fd_snapshot *s) {
+  if (s->error)
+    return s->error;
   /* Neither reading nor writing is possible on an O_PATH descriptor. */
   int nothing = open("/", O_PATH | O_CLOEXEC);
   if (nothing < 0)

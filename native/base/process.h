@@ -12,22 +12,26 @@
 
 /* ---- the inherited world ------------------------------------------------ */
 
-/* The descriptors that are open now, so that a child can tell them from those
- * that its own runtime opens after the fork. */
+/* The descriptors that a child inherits, so that it can tell them from those that its own runtime
+ * opens after the fork. */
 struct maru_fd_snapshot;
 
-/* Takes the snapshot in the parent, before fork; NULL without memory or
- * without /proc/self/fd. */
-struct maru_fd_snapshot *maru_fd_snapshot_take(void);
+/* In the parent, of nothing yet; NULL without memory. */
+struct maru_fd_snapshot *maru_fd_snapshot_new(void);
 void maru_fd_snapshot_free(struct maru_fd_snapshot *snapshot);
 
-/* `fd` stays open in the child. */
-void maru_fd_snapshot_spare(struct maru_fd_snapshot *snapshot, int fd);
+/* In the parent: `fd` stays open in the child. -ENOMEM. */
+int maru_fd_snapshot_spare(struct maru_fd_snapshot *snapshot, int fd);
+
+/* In the child, as one of its first things: what is open now, but for the spared. (In the parent
+ * another thread may open one between a look and the fork.) -errno, without memory or
+ * /proc/self/fd; `seal` says it again. Without effect on NULL. */
+int maru_fd_snapshot_take(struct maru_fd_snapshot *snapshot);
 
 /* In the child: every descriptor of the snapshot that is still the same file is replaced by one
  * whose reads fail with EBADF. Standard output and error stay as they are. So do event, timer and
  * process descriptors: they have no data that two processes could steal from each other. Returns
- * how many were replaced. */
+ * how many were replaced, or -errno. */
 int maru_fd_snapshot_seal(const struct maru_fd_snapshot *snapshot);
 
 /* Later: those that `seal` replaced and nobody has closed become the wall (waits.h).  Returns how

@@ -174,6 +174,7 @@ enum { RESERVED = 8 };
 
 static _Thread_local struct {
   bool forking;
+  struct maru_fd_snapshot *inherited;
   sigset_t before; /* the signals that were blocked */
   int reserved[RESERVED];
 } me;
@@ -402,7 +403,8 @@ static int begin_fork(void) {
   return error ? ECANCELED : 0;
 }
 
-void maru_rts_no_workers(void); /* rts.c */
+void maru_rts_no_workers(void);                               /* rts.c */
+int maru_fd_snapshot_take(struct maru_fd_snapshot *snapshot); /* base/process.h */
 
 static void in_child(void) {
   /* Whichever thread of the parent held it. */
@@ -420,6 +422,8 @@ static void in_child(void) {
   is_worker = true;
   release(RESERVED);
   widen_descriptors();
+  /* Before anything is opened here. That it fails is said where they are to be sealed. */
+  (void)maru_fd_snapshot_take(me.inherited);
   /* Before anything runs here: a collection may come first, as GHC 9.6 starts its threads, and find
      what only the caller's threads held dead. */
   (void)maru_rts_neuter_weaks();
@@ -439,10 +443,11 @@ static void prepare_forking(void) {
 
 int maru_lifeline_tie(int reading, pid_t worker); /* base/watch.h */
 
-/* forkProcess, see above; -1 and errno where it fails. In the parent *line is what ties the child's
-   life to its own, by the reading end of a lifeline; negative: nothing does. The end stays open
-   where forking fails. */
-pid_t maru_rts_fork(HsStablePtr *entry, int reading, int *line) {
+/* forkProcess, see above; -1 and errno where it fails. The child takes `inherited`
+   (base/process.h). In the parent *line is what ties the child's life to its own, by the reading
+   end of a lifeline; negative: nothing does. The end stays open where forking fails. */
+pid_t maru_rts_fork(HsStablePtr *entry, struct maru_fd_snapshot *inherited, int reading,
+                    int *line) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, prepare_forking);
   /* Where capabilities are not found, neither are the weak pointers made since the last collection.
@@ -461,6 +466,7 @@ pid_t maru_rts_fork(HsStablePtr *entry, int reading, int *line) {
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &me.before);
   me.forking = true;
+  me.inherited = inherited;
   pid_t pid = forkProcess(entry);
   me.forking = false;
   error = errno;

@@ -7,9 +7,8 @@ module Maru.Native.Process
   ( Process (..),
     Snapshot (..),
     CSnapshot,
-    takeSnapshot,
+    newSnapshot,
     freeSnapshot,
-    spare,
     sealSnapshot,
     openPidfd,
     closePidfd,
@@ -29,11 +28,13 @@ module Maru.Native.Process
 where
 
 import Control.Concurrent (forkIO, threadDelay)
+import Control.Exception (onException)
 import Control.Monad (unless, void, when)
+import Data.Foldable (for_)
 import Data.Maybe (isNothing)
 import Data.Word (Word64, Word8)
-import Foreign (Ptr, allocaBytes, nullPtr, peekByteOff, withArrayLen)
-import Foreign.C (CInt (..), CSize (..))
+import Foreign (Ptr, allocaBytes, peekByteOff, withArrayLen)
+import Foreign.C (CInt (..), CSize (..), throwErrnoIfNull, throwErrnoIf_)
 import Maru.Failure (Death (..))
 import System.Posix.Types (CPid (..), ProcessID)
 
@@ -43,10 +44,10 @@ data Process = Process !ProcessID !CInt !CInt
 
 data CSnapshot
 
--- | The descriptors that were open at some moment.
+-- | The descriptors that a child has inherited.
 newtype Snapshot = Snapshot (Ptr CSnapshot)
 
-foreign import ccall unsafe "maru_fd_snapshot_take" c_take :: IO (Ptr CSnapshot)
+foreign import ccall unsafe "maru_fd_snapshot_new" c_new :: IO (Ptr CSnapshot)
 
 foreign import ccall unsafe "maru_fd_snapshot_free" c_free :: Ptr CSnapshot -> IO ()
 
@@ -69,16 +70,14 @@ foreign import ccall unsafe "maru_reap" c_reap :: CPid -> Ptr Word8 -> IO CInt
 foreign import ccall safe "maru_reap_wait"
   c_reapWait :: CPid -> CInt -> CInt -> Ptr Word8 -> IO CInt
 
-takeSnapshot :: IO Snapshot
-takeSnapshot = Snapshot <$> c_take
+-- | For a child that keeps these. It looks at what there is itself, as its first thing.
+newSnapshot :: [CInt] -> IO Snapshot
+newSnapshot spared = do
+  s <- throwErrnoIfNull "a worker's descriptors" c_new
+  for_ spared (throwErrnoIf_ (< 0) "a worker's descriptors" . c_spare s) `onException` c_free s
+  pure (Snapshot s)
 
-foreign import ccall unsafe "maru_fd_snapshot_spare" c_spare :: Ptr CSnapshot -> CInt -> IO ()
-
--- | That descriptor stays open in the child.
-spare :: Snapshot -> CInt -> IO ()
-spare (Snapshot s) fd
-  | s == nullPtr = pure ()
-  | otherwise = c_spare s fd
+foreign import ccall unsafe "maru_fd_snapshot_spare" c_spare :: Ptr CSnapshot -> CInt -> IO CInt
 
 freeSnapshot :: Snapshot -> IO ()
 freeSnapshot (Snapshot s) = c_free s
@@ -86,9 +85,7 @@ freeSnapshot (Snapshot s) = c_free s
 -- | In the child: reads of inherited descriptors fail from now on. 'False':
 -- they could not be sealed, so the worker must not run.
 sealSnapshot :: Snapshot -> IO Bool
-sealSnapshot (Snapshot s)
-  | s == nullPtr = pure False
-  | otherwise = (>= 0) <$> c_seal s
+sealSnapshot (Snapshot s) = (>= 0) <$> c_seal s
 
 openPidfd :: ProcessID -> IO CInt
 openPidfd = c_pidfd

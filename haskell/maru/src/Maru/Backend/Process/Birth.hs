@@ -6,7 +6,6 @@ where
 
 import Control.Exception (onException)
 import Control.Monad (join)
-import Data.Foldable (for_)
 import Data.IORef (newIORef, readIORef, writeIORef)
 import Foreign.C (CInt)
 import Maru.Internal.Cores (sharedDescriptor)
@@ -18,14 +17,13 @@ import Maru.Native.Rts (forkWorker)
 bear :: [CInt] -> (Snapshot -> IO ()) -> IO (Process, [String])
 bear descriptors act = do
   line <- newLifeline
-  snapshot <- takeSnapshot `onException` closePidfd line
   cores <- sharedDescriptor
-  for_ (line : cores <> descriptors) (spare snapshot)
+  snapshot <- newSnapshot (line : cores <> descriptors) `onException` closePidfd line
   -- The run-time system keeps what it was given for as long as the child lives;
   -- what only f leads to must become garbage there, or no wait for it ever ends.
   body <- newIORef (act snapshot)
   (pid, tied) <-
-    forkWorker line (join (readIORef body <* writeIORef body (pure ())))
+    forkWorker snapshot line (join (readIORef body <* writeIORef body (pure ())))
       `onException` (closePidfd line >> freeSnapshot snapshot)
   freeSnapshot snapshot
   pidfd <- openPidfd pid
