@@ -60,6 +60,10 @@
 
 enum { STATUS_MARU_FAILED = 125, STATUS_CANNOT_EXECUTE = 126, STATUS_NOT_FOUND = 127 };
 
+/* So long after it was asked to stop, a program that stops itself is taken to do what it was asked.
+ */
+#define ASKED_NS INT64_C(5000000000)
+
 /* Room for the sections of every maru room; sparse, so unused room is free. */
 #define BOARD_SIZE (4u << 20)
 
@@ -74,8 +78,10 @@ struct supervisor {
   struct beside beside;
   sigset_t signals;
   pid_t child;
-  pid_t lent_to; /* group that we lent the terminal to; 0: none */
-  int died_of;   /* SIGINT or SIGQUIT, where the command did; else 0 */
+  pid_t lent_to;         /* group that we lent the terminal to; 0: none */
+  int stopped_by;        /* while the command is stopped, else 0 */
+  int64_t asked_to_stop; /* when SIGTSTP came last; CLOCK_MONOTONIC, 0: not since it went on */
+  int died_of;           /* SIGINT or SIGQUIT, where the command did; else 0 */
   uint32_t orphans;
   char board_path[64]; /* MARU_BOARD's value; empty without a board */
 };
@@ -182,6 +188,32 @@ static int start(struct supervisor *self, const struct options *options,
 
 /* ---- during ------------------------------------------------------------ */
 
+/* Whom a signal of the keyboard is for: all of the command's group, where that is its own. */
+static pid_t addressed(const struct supervisor *self) {
+  return getpgid(self->child) == self->child ? -self->child : self->child;
+}
+
+static void goes_on(struct supervisor *self) {
+  self->stopped_by = 0;
+  self->asked_to_stop = 0;
+  show_state(self, MARU_RUN_RUNNING);
+}
+
+/* Job control stops jobs, so we stop for the shell to see it. A user that sends SIGSTOP to the
+ * command itself will continue it itself, and we must be awake then. But a program that is asked to
+ * stop, and puts the terminal in order first, stops itself by SIGSTOP. */
+static void stop_along(struct supervisor *self) {
+  bool itself = self->stopped_by == SIGSTOP && self->asked_to_stop != 0 &&
+                nanoseconds(CLOCK_MONOTONIC) - self->asked_to_stop < ASKED_NS;
+  if (self->stopped_by == 0 || (self->stopped_by == SIGSTOP && !itself))
+    return;
+  terminal_take_back(&self->terminal, self->lent_to);
+  self->lent_to = 0;
+  raise(SIGSTOP);
+  kill(addressed(self), SIGCONT);
+  goes_on(self);
+}
+
 static void follow_stop(struct supervisor *self, int signal) {
   pid_t group = getpgid(self->child);
   bool wants_terminal = signal == SIGTTIN || signal == SIGTTOU;
@@ -190,16 +222,9 @@ static void follow_stop(struct supervisor *self, int signal) {
     kill(-group, SIGCONT);
     return;
   }
+  self->stopped_by = signal;
   show_state(self, MARU_RUN_STOPPED);
-  /* Job control stops jobs, so we stop for the shell to see it. A user that sends SIGSTOP to the
-   * command itself will continue it itself, and we must be awake then. */
-  if (signal == SIGTSTP || wants_terminal) {
-    terminal_take_back(&self->terminal, self->lent_to);
-    self->lent_to = 0;
-    raise(SIGSTOP);
-    kill(self->child, SIGCONT);
-    show_state(self, MARU_RUN_RUNNING);
-  }
+  stop_along(self);
 }
 
 /* Reaps all that can be reaped.  True once the command is gone: *status. */
@@ -216,7 +241,7 @@ static bool reap(struct supervisor *self, int *status) {
     else if (WIFSTOPPED(how))
       follow_stop(self, WSTOPSIG(how));
     else if (WIFCONTINUED(how))
-      show_state(self, MARU_RUN_RUNNING);
+      goes_on(self);
     else {
       int signal = WIFSIGNALED(how) ? WTERMSIG(how) : 0;
       *status = signal == 0 ? WEXITSTATUS(how) : 128 + signal;
@@ -239,7 +264,11 @@ static int supervise(struct supervisor *self) {
     siginfo_t info;
     int got = sigwaitinfo(&self->signals, &info);
     if (got > 0 && got != SIGCHLD && !reached_command(self, &info))
-      kill(self->child, got);
+      kill(info.si_code == SI_KERNEL ? addressed(self) : self->child, got);
+    if (got == SIGTSTP) {
+      self->asked_to_stop = nanoseconds(CLOCK_MONOTONIC);
+      stop_along(self); /* the command may have stopped before we read that */
+    }
   }
   return status;
 }

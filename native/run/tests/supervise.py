@@ -351,6 +351,28 @@ class Terminal(unittest.TestCase):
         self.session.type("again\n")
         self.session.expect("got=[again]")
 
+    def test_a_program_that_stops_itself_once_it_is_asked(self):
+        # As full-screen programs do, which give the terminal back first.
+        script = ("import os, signal; signal.signal(signal.SIGTSTP, lambda *_: os.kill(os.getpid(), signal.SIGSTOP)); "
+                  "print('rea' 'dy', flush=True); print('got=[%s]' % input())")
+        self.session.type('$S -- python3 -c "%s"\n' % script)
+        self.session.expect("ready\r\n")
+        self.session.type("\x1a")
+        self.session.expect("Stopped")
+        self.session.type("fg\n")
+        time.sleep(0.3)
+        self.session.type("again\n")
+        self.session.expect("got=[again]")
+
+    def test_the_keyboard_reaches_all_of_a_group_of_its_own(self):
+        # system(3) ignores the interrupt; what it waits for does not.
+        script = "import os; os.setpgid(0, 0); print('rea' 'dy', flush=True); os.system('sleep 60'); print('ov' 'er')"
+        self.session.type('$S -- python3 -c "%s"\n' % script)
+        self.session.expect("ready\r\n")
+        time.sleep(0.3)
+        self.session.type("\x03")
+        self.session.expect("over")
+
     def test_shell_in_a_group_of_its_own_gives_the_terminal_back(self):
         self.session.type("$S -- bash --norc --noprofile -i\n")
         time.sleep(0.5)
