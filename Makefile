@@ -6,6 +6,9 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 LIBDIR ?= lib
 
+# Each target's parts run in their order, also under `make -j`; the scripts use all cores themselves.
+.NOTPARALLEL:
+
 .PHONY: help setup build grammars demo check test soak verify test-aarch64 bench doc install uninstall deb deb-check bundle bundle-check release-check fresh-check test-ghc format lint sanitize clean
 
 help: ## this list

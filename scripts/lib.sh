@@ -7,6 +7,8 @@
 # configuration changes a build.
 
 set -euo pipefail
+# What is built and installed is for every user, whatever this one's own files are for.
+umask 022
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=$root/build
@@ -31,6 +33,11 @@ patience() {
 die() {
   echo "maru: $*" >&2
   exit 1
+}
+
+# The files of this tree that git knows and that are there, each ended by a zero byte; of these patterns.
+tracked() { # [PATTERN...]
+  comm -z -23 <(git -C "$root" ls-files -z -- "$@" | sort -z) <(git -C "$root" ls-files -dz -- "$@" | sort -z)
 }
 
 # The version of what is built here, and the name of its archive, by scripts/bundle.

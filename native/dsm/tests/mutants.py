@@ -366,9 +366,13 @@ def link(program, *inputs):
     subprocess.run([os.environ.get("CC", "cc"), "-o", program, *map(str, inputs)], check=True)
 
 
-def verdict(common, test, core):
+# Of the core as it is, whose tests the suite runs at length.
+UNCHANGED = 2000
+
+
+def verdict(common, test, core, most=None):
     """What the test says of the core in that folder; None: it passed."""
-    schedules = TESTS[test]
+    schedules = TESTS[test] if most is None else str(min(int(TESTS[test]), most))
     environment = dict(os.environ, LD_LIBRARY_PATH=str(core), MARU_DSM_SCHEDULES=schedules, MARU_DSM_PAIRS=schedules, MARU_DSM_SECONDS=schedules, MARU_DSM_SEED="1")
     ended = outcome([common / test], SECONDS, env=environment)
     if ended is None:
@@ -420,7 +424,7 @@ def main(survivors=()):
             link(common / CORE, "-shared", NAMED, *(common / f"{s[:-2]}.o" for s in SOURCES), *LIBRARIES)
             for test in TESTS:
                 link(common / test, common / f"{test}.o", *(common / f"{h}.o" for h in HELPERS), common / CORE, *LIBRARIES)
-            for test, said in pool.map(lambda t: (t, verdict(common, t, common)), TESTS):
+            for test, said in pool.map(lambda t: (t, verdict(common, t, common, UNCHANGED)), TESTS):
                 if said is not None:
                     raise SystemExit(f"maru: {test} fails without a mutant: {said}")
             for caught, line in pool.map(lambda m: (survive if m in survivors else try_mutant)(common, m), chosen):
