@@ -120,7 +120,7 @@ run reaper effort say = bracket (getTemporaryDirectory >>= mkdtemp . (</> "maru-
   let results = zip (timed ++ filter deadly kinds) (found ++ ends)
       judged = [(kind, p, judgeClaim rounds claim) | (kind, rounds) <- results, (p, claim) <- barred there kind]
       beside = [(kind, p, judgeClaim rounds (versus kind p (ours kind))) | (kind, rounds) <- results, not (deadly kind), p <- linked ++ there, not (peerProcesses p)]
-      verdicts = [j | (_, _, j) <- judged]
+      verdicts = [j | (_, _, j) <- judged] ++ [judgeClaim rounds (failures kind) | (kind, rounds) <- results, not (deadly kind)]
   pure
     Figures
       { figuresLine = countsLine verdicts ++ (if null missing then "" else "; missing: " ++ unwords missing),
@@ -168,6 +168,17 @@ ownWays kind = both kind ++ "map" : map peerName linked
 versus :: Kind -> Peer -> String -> Claim
 versus kind p own = ratio (kindName kind ++ ": time of " ++ peerName p ++ " by that of " ++ own) (AtLeast 1) wallNs (peerName p) own
 
+-- | A run of ours that ends without its results is in no pair: it must not be forgotten with it. Each round is given the
+-- number of all, so that no median hides one.
+failures :: Kind -> Claim
+failures kind = Claim (kindName kind ++ ": runs of ours without all results") (both kind) counted (AtMost 0)
+  where
+    counted rounds = [fromIntegral (length (filter (failed rounds) (concatMap (samplesOf rounds) (both kind)))) | _ <- samplesOf rounds (ours kind)]
+    failed rounds sample = maybe True (`notElem` checksumsOf "map" rounds) (number ["checksum"] sample)
+
+checksumsOf :: String -> Rounds -> [Double]
+checksumsOf way rounds = [c | s <- samplesOf rounds way, Just c <- [number ["checksum"] s]]
+
 -- | What a kind took each way. The checksum says whether all results are there.
 peersTables :: [Peer] -> Kind -> Rounds -> [(String, Table)]
 peersTables there kind rounds =
@@ -189,12 +200,11 @@ peersTables there kind rounds =
     cpu w = maybe "-" (ms . summaryMedian) (summaryOf processor rounds w)
     times w = maybe "-" (fixed 2 . estimateMedian) (judgedEstimate (judgeClaim rounds (versus kind (Peer w False) (ours kind))))
     ms = fixed 1 . (/ 1e6)
-    expected = checksums (if deadly kind then ours kind else "map")
-    checksums w = [c | s <- samplesOf rounds w, Just c <- [number ["checksum"] s]]
+    expected = checksumsOf (if deadly kind then ours kind else "map") rounds
     outcome w
       | null samples = "-"
       | why : _ <- mapMaybe (at ["failed"]) samples = why
-      | any (`notElem` expected) (checksums w) = "not all there, and its status is 0"
+      | any (`notElem` expected) (checksumsOf w rounds) = "not all there, and its status is 0"
       | otherwise = "all"
       where
         samples = samplesOf rounds w

@@ -144,6 +144,15 @@ ratios =
         let trials = [estimate (lognormal seed) | seed <- [1 .. 300]]
             inside = length [() | e <- trials, estimateLow e <= 1, 1 <= estimateHigh e]
         assertBool (show inside ++ " of 300") (inside >= 270 && inside <= 298),
+      testCase "so few ratios hold the true median outside of their interval in 5 of 100 samples at most" $
+        forM_ [fewestPairs .. mostPairs] $ \n -> do
+          let sample = 1 :| map fromIntegral [2 .. n]
+              e = estimate sample
+              -- The chance that of all values no more than those beyond an end lie on that side of the true median.
+              missed end = sum [choose k | k <- [0 .. length (NonEmpty.filter end sample)]] / 2 ^ n
+              choose k = product [fromIntegral (n - i) / fromIntegral (i + 1) | i <- [0 .. k - 1 :: Int]]
+              outside = missed (< estimateLow e) + missed (> estimateHigh e) :: Double
+          assertBool (show (n, e, outside)) (outside <= 0.05),
       testCase "an interval above the bar holds, below it fails" $ do
         judge (AtLeast 0.95) (Estimate 1 0.96 1.1 6) @?= Holds
         judge (AtLeast 0.95) (Estimate 0.9 0.8 0.94 6) @?= Fails
