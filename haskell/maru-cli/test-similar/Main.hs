@@ -246,6 +246,7 @@ usages =
     ("a threshold above 1", ["--threshold", "1.5"]),
     ("a threshold below 0", ["--threshold", "-0.1"]),
     ("a bound above 1", ["--fail-above", "2"]),
+    ("a bound below the threshold", ["--threshold", "0.5", "--fail-above", "0.4"]),
     ("matches of nothing", ["--min-match", "0"]),
     ("an unknown mode", ["--mode", "seeds"]),
     ("an unknown rank", ["--rank", "best"]),
@@ -270,6 +271,12 @@ badInputs =
       said <- similar ["--verdicts", dir </> "verdicts", dir]
       fails 65 said
       assertBool (show said) (case said of (_, _, line) -> '\ESC' `notElem` line && '\b' `notElem` line),
+    inFolder "a role that is none, and steers no terminal" $ \dir -> do
+      programs dir
+      writeFile (dir </> "list") "submission,role\na.java,\ESC[2J\n"
+      said@(_, _, line) <- similar ["--students", dir </> "list", dir]
+      fails 65 said
+      assertBool line ('\ESC' `notElem` line),
     inFolder "a device without end" $ \dir -> do
       programs dir
       similar ["--students", "/dev/zero", dir] >>= fails 65
@@ -330,7 +337,14 @@ outputs =
       full@(_, _, line) <- similar ["--csv", "/dev/full", dir]
       fails 69 full
       assertBool line ("No space left on device" `isInfixOf` line)
-      similar ["--json", dir </> "no/such", dir] >>= fails 69
+      similar ["--json", dir </> "no/such", dir] >>= fails 69,
+    inFolder "a warning that cannot be written costs no output" $ \dir -> do
+      programs dir
+      let said = ["-c", "exec timeout 60 maru similar --lang java --students \"$1/list\" --json \"$1/out.json\" \"$1/a.java\" \"$1/b.java\" 2>/dev/full", "sh", dir]
+      writeFile (dir </> "list") "submission,student\nnobody,N\n"
+      readProcessWithExitCode "sh" said "" >>= (@?= ExitSuccess) . fst3
+      out <- readFile (dir </> "out.json")
+      assertBool out ("\"submissions\"" `isInfixOf` out)
   ]
 
 -- | Two programs that differ in names only.

@@ -167,6 +167,13 @@ grep -q '"replaced":\[{.*gang runs as' "$work/report.json" || fail "a replaced p
 timeout 20 maru run --explain --wait spin -- true 2>&1 | grep -q "sets MARU_WAIT=spin" || fail "nothing explained"
 
 # ---- run: report
+odd=$work/$'caf\xe9.json'
+timeout 20 maru run --report "$odd" -- true 2>/dev/null
+grep -q maru-run/1 "$odd" || fail "a report whose name is not UTF-8 has another name"
+timeout 20 maru doctor --json=/nowhere/$'\xe9' >/dev/null 2>"$work/err"
+grep -qa $'^maru: .*/nowhere/\xe9' "$work/err" || fail "a name that is not UTF-8 loses its line: $(cat "$work/err")"
+timeout 20 maru run --explain -- sh -c "touch '$work/ran'" 2>/dev/full
+[ -e "$work/ran" ] || fail "a line that nobody can read keeps the command from running"
 timeout 20 maru run --report - -- sh -c 'exit 3' >/dev/full 2>"$work/err"
 [ $? -eq 3 ] || fail "the status is lost where the report cannot be printed"
 grep -q '^maru: cannot print all that was measured: ' "$work/err" || fail "a report that cannot be printed is not said: $(cat "$work/err")"

@@ -8,6 +8,7 @@ import json
 import os
 import random
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -251,6 +252,41 @@ def attach():
     program.wait()
 
 
+def nobody_left():
+    """Keeper and controller are killed: nobody has put anything back, and nobody says so."""
+    program = subprocess.Popen(PROGRAM, stderr=subprocess.DEVNULL)
+    run = start("attach", "--io", "cross-socket", str(program.pid))
+    within(20, lambda: (keeper := named(run.pid, "maru-steer")) and named(keeper, "maru"))
+    keeper = named(run.pid, "maru-steer")
+    steer, controller = os.readlink(f"/proc/{keeper}/exe"), named(keeper, "maru")
+    os.kill(keeper, signal.SIGSTOP)
+    os.kill(controller, signal.SIGKILL)
+    os.kill(keeper, signal.SIGKILL)
+    told = run.communicate(timeout=20)[1]
+    check("SIGKILL of keeper and controller: nobody says that all is put back",
+          run.returncode == 70 and "'maru-steer repair'" in told and "everything is put back" not in told, (run.returncode, told))
+    subprocess.run([steer, "repair", "--root", ROOT], timeout=20)
+    check("and a repair puts all back", within(LIMIT, lambda: as_found(program.pid)), text(IRQ))
+    program.kill()
+    program.wait()
+
+
+def told_at_the_end():
+    """The program is gone before its keeper has said how putting back went. The controller asks, and tells that."""
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    orders, theirs = os.pipe()
+    run = subprocess.Popen(["bash", "-c", f'exec 3>&{theirs} {theirs}>&- && exec "$@"', "bash", MARU, "steer-run", "none", str(gone.pid), "single-socket", ROOT],
+                           env=ENV, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, pass_fds=[theirs])
+    os.close(theirs)
+    run.stdin.write("ready 0-3 0\n")
+    run.stdin.flush()
+    asked = select.select([orders], [], [], 20)[0] and os.read(orders, 1) == b""
+    os.close(orders)
+    report = run.communicate("end 2\n", timeout=20)[0] if asked else run.kill()
+    check("a controller waits for what its keeper says at the end", asked and "2 settings could not be put back" in report, report)
+
+
 if not {0, 1} <= BASE:
     print("skipped: needs CPUs 0 and 1")
     sys.exit(0)
@@ -261,6 +297,8 @@ try:
         kill_round(victim)
         kill_round(victim, "--io-cpusets")
     unheard()
+    told_at_the_end()
+    nobody_left()
     seed = int(os.environ.get("MARU_TEST_SEED", "6"))
     print(f"seed {seed}")
     dice = random.Random(seed)

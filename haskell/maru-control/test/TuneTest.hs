@@ -38,6 +38,7 @@ tuning =
         assertBool (show runs) (runs < 600),
       testCase "statistics of the runtime" $ do
         parseStatistics "prog\n [(\"GC_wall_seconds\", \"0.5\")\n ,(\"name\", \"x\")\n ]\n" @?= Map.singleton "GC_wall_seconds" 0.5
+        parseStatistics "prog -e a\nb\xe9 +RTS\n [(\"GC_wall_seconds\", \"0.5\")\n ]\n" @?= Map.singleton "GC_wall_seconds" 0.5
         parseStatistics "" @?= mempty,
       testCase "what an objective counts" $ do
         let s = Map.fromList [("max_mem_in_use_bytes", 100), ("total_cpu_seconds", 3), ("gen_0_max_pause_seconds", 0.2), ("gen_1_max_pause_seconds", 0.3), ("gen_1_wall_seconds", 9)]

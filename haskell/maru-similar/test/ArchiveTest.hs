@@ -51,7 +51,8 @@ tests = do
           [ property "a zip with any bytes changed" 400 (broken zipMembers (zipOf samples)),
             property "a tar with any bytes changed" 200 (broken (tarWhy Raw) (tarOf samples)),
             property "a packed tar with any bytes changed" 200 (broken (tarWhy Gzip) (gzipped (tarOf samples))),
-            property "a list of students with any bytes" 500 studentsTotal
+            property "a list of students with any bytes" 500 studentsTotal,
+            property "each line of a list of students is tried, in its order" 500 studentsInOrder
           ]
       ]
   where
@@ -373,6 +374,14 @@ students =
               "line 2: the role must be new, archive, base or ignored, not 'friend'"
             ]
   ]
+
+-- | As if each line were matched with each name.
+studentsInOrder :: Property
+studentsInOrder = forAll (listOf (elements ["a", "b", "ab", "a*", "?", "*b"])) $ \texts -> forAll (listOf (elements ["a", "b", "ab", "ba", "c"])) $ \names ->
+  let owned = zip texts (map (BC.pack . show) [1 :: Int ..])
+      list = either (error . show) id (parseStudents ("submission,student\n" <> B.concat [text <> "," <> who <> "\n" | (text, who) <- owned]))
+   in [studentsOf list name | name <- names] === [[who | (text, who) <- owned, matches (glob text) name] | name <- names]
+        .&&. unmatched list names === [text | text <- texts, not (any (matches (glob text)) names)]
 
 studentsTotal :: Property
 studentsTotal = forAll (B.concat <$> listOf (elements ["submission", "student", ",", ";", "\n", "\"", "x", "\r", "role", "new", "\xff", "*"])) $ \text ->

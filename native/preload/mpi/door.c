@@ -120,7 +120,10 @@ static void find(void) {
 static void *reach(enum call call) {
   pthread_once(&found, find);
   if (target[call] == NULL) {
-    fprintf(stderr, "maru: no MPI library defines %s: run without --wait\n", names[call]);
+    fprintf(
+        stderr,
+        "maru: no MPI library is loaded that defines %s; without --wait a program can see that\n",
+        names[call]);
     abort();
   }
   return target[call];

@@ -22,6 +22,7 @@ module Maru.Similar
     prepare,
     Outcome,
     outcomePairs,
+    pairsAhead,
     comparePrepared,
     Found,
     collect,
@@ -167,6 +168,14 @@ outcomePairs :: Outcome -> Int
 outcomePairs part = case part of
   OutcomeRow row -> VU.length (rowRights row)
   OutcomeCells n _ -> n
+
+-- | Of each new one with all that follow it: so many pairs are compared, but for those that may not meet. (Two of
+-- an archive do not.)
+pairsAhead :: Prepared -> Double
+pairsAhead prepared = new * (all' - 1) - new * (new - 1) / 2
+  where
+    new = fromIntegral (preparedNew prepared)
+    all' = fromIntegral (V.length (preparedSubmissions prepared))
 
 -- | All pairs that may meet, in tasks of some rows; produced as the map produces. Where more pairs
 -- are compared than are reported, a task leaves out those that cannot be: see 'waves'.

@@ -20,8 +20,10 @@ program :: ([String] -> IO ExitCode) -> IO ()
 program run = do
   -- Figures hold µ and arguments any byte, whatever the locale says.
   setLocaleEncoding utf8
-  mkTextEncoding "UTF-8//ROUNDTRIP" >>= setFileSystemEncoding
-  mapM_ (`hSetEncoding` utf8) [stdout, stderr]
+  -- A name's bytes come out as they went in, also those that are not UTF-8.
+  names <- mkTextEncoding "UTF-8//ROUNDTRIP"
+  setFileSystemEncoding names
+  mapM_ (`hSetEncoding` names) [stdout, stderr]
   -- Unbuffered, each character is a write: lines of several processes would mix.
   hSetBuffering stderr LineBuffering
   -- The run-time system's own flush, after this, keeps quiet about what it cannot write.

@@ -17,6 +17,7 @@ module Maru.Cli.Exit
 where
 
 import Control.Exception
+import Control.Monad (void)
 import GHC.IO.Exception (IOException (..))
 import Maru.Failure (exceptionText)
 import System.Exit (ExitCode (..), exitWith)
@@ -56,9 +57,9 @@ maruFailed = 125
 problem :: Int -> String -> IO a
 problem status line = throwIO (Problem status line)
 
--- | A line on standard error; the command goes on.
+-- | A line on standard error. The command goes on, also where nobody can read it.
 warn :: String -> IO ()
-warn line = hPutStrLn stderr ("maru: " ++ line)
+warn line = void (orNothing (hPutStrLn stderr ("maru: " ++ line)))
 
 -- | The system's own words, without the place.
 reason :: IOException -> String
@@ -103,7 +104,7 @@ reporting action =
               ]
   where
     exit = exitWith . ExitFailure
-    failed status line = orNothing (warn line) >> exit status
+    failed status line = warn line >> exit status
     unwritten e
       | isResourceVanishedError e = exit 141
       | ioe_handle e == Just stdout = failed unavailable ("cannot write to standard output: " ++ reason e)

@@ -47,7 +47,7 @@ maru rooms = keepOwnDescriptors >> program dispatch
     -- every run would take longer. All files are closed by now.
     atOnce status = do
       printed <- try (hFlush stdout)
-      mapM_ (\e -> orNothing (warn ("cannot print all that was measured: " ++ reason e))) (either Just (const Nothing) printed)
+      mapM_ (\e -> warn ("cannot print all that was measured: " ++ reason e)) (either Just (const Nothing) printed)
       _ <- orNothing (hFlush stderr)
       case status of
         ExitFailure n | n < 0 -> dieOf (fromIntegral (negate n)) >> leave (ExitFailure (128 - n))

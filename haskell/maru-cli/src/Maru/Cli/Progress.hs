@@ -13,10 +13,10 @@ module Maru.Cli.Progress
 where
 
 import Control.Exception (evaluate, finally)
-import Control.Monad (forM_, when)
+import Control.Monad (forM_, void, when)
 import Data.IORef
 import GHC.Clock (getMonotonicTime)
-import Maru.Cli.Exit (warn)
+import Maru.Cli.Exit (orNothing, warn)
 import System.IO (hFlush, hIsTerminalDevice, hPutStr, stderr)
 
 -- | @withProgress what action@: the action tells which share is done, from 0 to 1, as often as it
@@ -31,7 +31,7 @@ withProgress what action = do
       (tell 0 >> action tell) `finally` draw ""
     else telling getMonotonicTime plainly plainly warn what >>= action
   where
-    draw line = hPutStr stderr ("\r\ESC[K" ++ line) >> hFlush stderr
+    draw line = void (orNothing (hPutStr stderr ("\r\ESC[K" ++ line) >> hFlush stderr))
     plainly = 30
 
 -- | By that clock, in seconds: after how many the first line may be shown, then each next one; how;

@@ -53,7 +53,7 @@ lastWord _ say (descriptor : code : more)
   | Just fd <- readMaybe descriptor,
     Just status <- readMaybe code = do
     told <- try (try (say (fromInteger fd) status more))
-    mapM_ (orNothing . warn) $ case told of
+    mapM_ warn $ case told of
       Left e -> Just ("cannot say what was measured: " ++ reason e)
       Right (Left (Problem _ why)) -> Just why
       Right (Right ()) -> Nothing
@@ -63,7 +63,7 @@ lastWord whose _ _ = problem usage whose
 -- | This process becomes the program; ends with the status if it cannot.
 become :: Int -> FilePath -> [String] -> IO a
 become status program arguments = do
-  hFlush stderr
+  _ <- orNothing (hFlush stderr)
   ignoreAgain
   failed <- try (executeFile program False arguments Nothing)
   either (\e -> problem status ("cannot execute " ++ program ++ ": " ++ reason (e :: IOException))) pure failed

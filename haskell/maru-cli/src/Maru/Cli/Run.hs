@@ -23,7 +23,7 @@ module Maru.Cli.Run
   )
 where
 
-import Control.Monad (void, when)
+import Control.Monad (when)
 import Data.Aeson
 import Data.Aeson.Types (parseMaybe)
 import qualified Data.ByteString.Char8 as Chars
@@ -48,9 +48,9 @@ import Maru.Native.BoardView
 import Maru.View.Run
 import Options.Applicative hiding (internal)
 import System.Exit (ExitCode (..))
-import System.IO (hPutStrLn, stderr)
 import System.IO.Unsafe (unsafeInterleaveIO)
 import System.Posix.Types (Fd)
+import Text.Read (readMaybe)
 
 -- ---- before -------------------------------------------------------------
 
@@ -187,11 +187,9 @@ start again plugs (bestEffort, explain, quiet, file) text = endingWith [usage, b
   plan <-
     either (\p -> problem (problemStatus p) (problemLine p)) pure $
       planRun (Request bestEffort explain quiet file (profiles ++ rooms) program (either (const Nothing) Just library) words')
-  mapM_ (\(room', line) -> say (room' ++ ": " ++ line)) (planReplaced plan)
-  when (planShowExplain plan) (mapM_ say (explanation plan))
+  mapM_ (\(room', line) -> warn (room' ++ ": " ++ line)) (planReplaced plan)
+  when (planShowExplain plan) (mapM_ warn (explanation plan))
   supervise plan
-  where
-    say line = hPutStrLn stderr ("maru: " ++ line)
 
 -- | A profile's environment, and what the rooms say to its flags ('profileFlags').
 profileParts :: ([String] -> Maybe Decided) -> Asked -> String -> Profile -> IO [(String, Either Refusal Part)]
@@ -228,7 +226,8 @@ planJson plan =
       "beside" .= planBeside plan,
       "memory" .= planMemory plan,
       "quiet" .= planQuiet plan,
-      "report" .= planReport plan,
+      -- As Haskell shows it: JSON's text has no place for a name's bytes that are not UTF-8.
+      "report" .= fmap show (planReport plan),
       "command" .= planCommand plan
     ]
   where
@@ -273,27 +272,26 @@ report known fd boards = do
   content <- readReport fd
   LastWords plan beside torn figures measured <- either (problem internal . ("the run's report is broken: " ++)) pure (lastWords content)
   (broken, seen) <- partitionEithers <$> mapM readBoard boards
-  mapM_ (say . ("cannot read the run's board: " ++)) broken
+  mapM_ (warn . ("cannot read the run's board: " ++)) broken
   let rooms = [name | b <- seen, s <- boardSections b, let name = sectionName s, name `notElem` ("run" : parts)]
       missing = ["run: what ran beside the command may have been killed: it left lines that cannot be read (" ++ show torn ++ "), and the report lacks them" | torn > 0]
       said = concatMap boardLines seen ++ missing
       parts = ["lockwaits", "lockprof", "without"]
   after <- catMaybes <$> sequence [fmap (named r) <$> roomAfter r (environmentOf plan) b | r <- known, b <- seen]
   let loud = Map.lookup "quiet" plan /= Just (Bool True)
-  when loud (mapM_ (\(Beside room' line _) -> say (room' ++ ": " ++ line)) beside)
-  mapM_ say missing
+  when loud (mapM_ (\(Beside room' line _) -> warn (room' ++ ": " ++ line)) beside)
+  mapM_ warn missing
   when (measuredStarted measured) $ do
-    when loud (mapM_ (\(name, a) -> mapM_ (say . ((name ++ ": ") ++)) (afterLines a)) after)
-    mapM_ (say . ("run: " ++)) (mapMaybe ranWithout seen)
-    when loud (say (verdictLine measured rooms))
+    when loud (mapM_ (\(name, a) -> mapM_ (warn . ((name ++ ": ") ++)) (afterLines a)) after)
+    mapM_ (warn . ("run: " ++)) (mapMaybe ranWithout seen)
+    when loud (warn (verdictLine measured rooms))
   case Map.lookup "report" plan of
-    Just (String name)
-      | isPage file -> do
+    Just (String shown)
+      | Just file <- readMaybe (Text.unpack shown),
+        isPage file -> do
         facts <- pageFacts (fromMaybe [] (Map.lookup "command" plan >>= parseMaybe parseJSON))
         writePage file (runPage facts (ranOf known plan measured rooms beside after said))
-      | otherwise -> writeJson file (reportJson plan figures rooms said beside after)
-      where
-        file = Text.unpack name
+      | Just file <- readMaybe (Text.unpack shown) -> writeJson file (reportJson plan figures rooms said beside after)
     _ -> pure ()
   where
     ranOf known' plan measured rooms beside after said =
@@ -308,8 +306,6 @@ report known fd boards = do
         }
     told key plan = fromMaybe [] (Map.lookup key plan >>= parseMaybe parseJSON >>= traverse (parseMaybe (\o -> (,) <$> o .: "room" <*> o .: "line")))
     named r a = (roomName r, a)
-    -- The report is written also where nobody reads this.
-    say = void . orNothing . warn
 
 -- | As planned.
 environmentOf :: Map String Value -> Map String String

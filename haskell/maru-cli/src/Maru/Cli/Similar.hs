@@ -66,6 +66,8 @@ similar s = orStopped $ do
     stop usage "--rank and --pairs do not go with --mode seed: it ranks all pairs at or above --threshold"
   when (mode s == Seed && isJust (indexFolder s)) $
     stop usage "--index does not go with --mode seed: an index has no text to tile; use --archive"
+  when (maybe False (< threshold s) (failAbove s)) $
+    stop usage "--fail-above is below --threshold: pairs between the two are not reported"
   when (length (filter (== Just "-") [csvFile s, jsonFile s, htmlFile s]) > 1) $
     stop usage "only one of --csv, --json and --html can go to standard output"
   -- Only those that are needed: to open a plug-in is to run its code, which may end the run.
@@ -97,7 +99,7 @@ compareCorpus s options config without given verdicts read' = do
     then stop badInput (nothingUsable (language s) given (preparedLeftOut prepared))
     else do
       withoutGrammars without corpus
-      let all' = max 1 (fromIntegral (V.length submissions) * (fromIntegral (V.length submissions) - 1) / 2) :: Double
+      let all' = max 1 (pairsAhead prepared)
       when (mode s == Seed && all' > manyTiled) $
         say (Warning (BC.pack (show (round all' :: Integer)) <> " pairs: --mode seed tiles each of them and keeps 4 bytes of it, " <> BC.pack (show (ceiling (4e-9 * all') :: Integer)) <> " GB; the default --mode score keeps the most similar (--pairs)"))
       found <- withProgress "comparing" (\tell -> collect config (tell . (/ all') . fromIntegral) (comparePrepared (parMapWith options) config prepared))

@@ -5,7 +5,7 @@ module Maru.Cli.Top
   )
 where
 
-import Control.Concurrent (Chan, forkIO, newChan, readChan, threadDelay, writeChan, writeList2Chan)
+import Control.Concurrent (forkIO, threadDelay)
 import Control.Exception (AsyncException (UserInterrupt), SomeException, throwIO, try)
 import Control.Monad (unless)
 import qualified Data.ByteString.Lazy as Lazy
@@ -17,6 +17,7 @@ import Data.Time.Clock.POSIX (getPOSIXTime)
 import GHC.Clock (getMonotonicTime)
 import Maru.Cli.Exit
 import Maru.Cli.Host (readText)
+import Maru.Cli.Mailbox
 import Maru.Cli.Output
 import Maru.Cli.Readers (processNumber)
 import Maru.Cli.Room
@@ -33,7 +34,6 @@ import System.Environment (lookupEnv)
 import System.Exit (ExitCode (..))
 import System.IO
 import System.Posix.Signals (Handler (Default), Signal, installHandler, keyboardSignal, raiseSignal)
-import System.Timeout (timeout)
 
 data Flags = Flags
   { flagPid :: !(Maybe Int),
@@ -135,10 +135,10 @@ data Input
 -- | Why it ends: by itself, or as this signal asks.
 browse :: Flags -> Bool -> [Page] -> [Board] -> IO (Maybe Signal)
 browse flags colour pages boards = do
-  inputs <- newChan
-  wishes <- newChan
-  withScreen colour (writeChan inputs . FromTerminal) $ \screen -> do
-    _ <- forkIO (try (watch flags wishes (writeChan inputs) pages boards) >>= writeChan inputs . Over)
+  inputs <- newMailbox
+  wishes <- newMailbox
+  withScreen colour (post inputs . FromTerminal) $ \screen -> do
+    _ <- forkIO (try (watch flags wishes (post inputs) pages boards) >>= post inputs . Over)
     (width, height) <- sizeOf
     let model = resized width height (start (map nameOf pages) (concatMap keysOf pages))
     began <- getMonotonicTime
@@ -147,7 +147,7 @@ browse flags colour pages boards = do
 
 -- | Looks, and looks again when the interval is over or a room's key was pressed. Another thread
 -- than the screen's: where a look takes long, keys are obeyed all the same.
-watch :: Flags -> Chan (Char, Maybe RunKey) -> (Input -> IO ()) -> [Page] -> [Board] -> IO ()
+watch :: Flags -> Mailbox (Char, Maybe RunKey) -> (Input -> IO ()) -> [Page] -> [Board] -> IO ()
 watch flags wishes tell = go Map.empty
   where
     go before pages boards = do
@@ -155,7 +155,7 @@ watch flags wishes tell = go Map.empty
       usages <- usageOf boards
       now <- getMonotonicTime
       tell (Looked now (zipWith (runOf now before) usages shown))
-      wish <- timeout (round (flagInterval flags * 1e6)) (readChan wishes)
+      wish <- receiveWithin (flagInterval flags) wishes
       turned <- maybe (pure after) (obey after boards) wish
       lookAgain flags >>= maybe (pure ()) (go (spentAt now boards usages) turned)
     obey pages boards (key, run) = do
@@ -197,11 +197,11 @@ runOf now before used (board, shown) =
       Ended -> "ended"
 
 -- | Draws after each event until one ends it.
-loop :: Screen -> Chan Input -> Chan (Char, Maybe RunKey) -> Double -> Double -> Model -> IO (Maybe Signal)
+loop :: Screen -> Mailbox Input -> Mailbox (Char, Maybe RunKey) -> Double -> Double -> Model -> IO (Maybe Signal)
 loop screen inputs wishes interval = go
   where
     go seen model = do
-      input <- timeout 1000000 (readChan inputs)
+      input <- receiveWithin 1 inputs
       case input of
         Nothing -> shown seen False model
         Just (Looked now runs) -> shown now False (looked runs model)
@@ -212,7 +212,7 @@ loop screen inputs wishes interval = go
       Pressed key -> case pressed key model of
         (_, asks) | Quit `elem` asks -> pure Nothing
         (after, asks) -> do
-          writeList2Chan wishes [(c, run) | ForRoom c run <- asks]
+          mapM_ (post wishes) [(c, run) | ForRoom c run <- asks]
           shown seen (Repaint `elem` asks) after
       Resize -> again seen model
       Pause -> paused screen >> again seen model

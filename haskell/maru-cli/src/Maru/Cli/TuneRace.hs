@@ -2,6 +2,7 @@
 module Maru.Cli.TuneRace
   ( raceWithin,
     mostRounds,
+    searchRounds,
     timed,
     notDone,
     withScratch,
@@ -35,6 +36,10 @@ import System.Process
 -- | Most rounds of a race that decides; one that is this close will not be decided by more.
 mostRounds :: Int
 mostRounds = 15
+
+-- | Most rounds of a search; the last race decides.
+searchRounds :: Int
+searchRounds = 6
 
 -- | So many rounds at most, until the race is decided or that time (of the monotonic clock, in
 -- seconds) has come. A round that would pass it is not begun. One that is not done when the budget

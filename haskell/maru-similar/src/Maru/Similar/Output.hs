@@ -17,7 +17,7 @@ import qualified Data.ByteString as B
 import Data.ByteString.Builder
 import Data.ByteString.Builder.Internal (BufferRange, BuildSignal, BuildStep, builder, runBuilderWith)
 import qualified Data.ByteString.Builder.Prim as P
-import Data.Char (isControl)
+import Data.Char (GeneralCategory (..), generalCategory)
 import Data.List (intersperse)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (fromMaybe, isNothing)
@@ -349,9 +349,9 @@ summary report shown =
 count :: Int -> Builder -> Builder
 count n thing = intDec n <> " " <> thing <> (if n == 1 then "" else "s")
 
--- | A name must not steer the terminal.
+-- | A name must not steer the terminal, nor change the order of what stands beside it.
 printable :: ByteString -> Text
-printable = T.map (\c -> if isControl c then '?' else c) . readable
+printable = T.map (\c -> if generalCategory c `elem` [Control, Format, LineSeparator, ParagraphSeparator] then '?' else c) . readable
 
 -- | The same as bytes, UTF-8.
 printableName :: ByteString -> ByteString

@@ -24,6 +24,7 @@ module Maru.Cli.Similar.Settings
 where
 
 import Control.Exception (Exception, handle, throwIO, try)
+import Control.Monad (void)
 import Data.ByteString (ByteString)
 import qualified Data.ByteString as B
 import qualified Data.ByteString.Char8 as BC
@@ -34,7 +35,7 @@ import Data.Maybe (fromMaybe)
 import qualified Data.Set as Set
 import qualified GHC.Foreign as Foreign
 import GHC.IO.Encoding (getFileSystemEncoding)
-import Maru.Cli.Exit (badInput, reason, unavailable, usage)
+import Maru.Cli.Exit (badInput, orNothing, reason, unavailable, usage)
 import Maru.Cli.Installed (libraryAt)
 import Maru.Cli.Readers (named, wholeFrom)
 import Maru.Cli.WholeFile (readAtMost)
@@ -186,12 +187,16 @@ orStopped act = handle (\(Stop status why) -> ExitFailure status <$ complain why
     cannotWrite (CannotWrite path why) = stop unavailable (printableName path <> ": " <> why)
 
 complain :: ByteString -> IO ()
-complain why = B.hPut stderr ("maru similar: " <> why <> "\n")
+complain why = onErrors ("maru similar: " <> why <> "\n")
+
+-- | What has been found counts, also where nobody can read this.
+onErrors :: ByteString -> IO ()
+onErrors = void . orNothing . B.hPut stderr
 
 say :: Line -> IO ()
 say line = case line of
   Warning what -> complain ("warning: " <> what)
-  More what -> B.hPut stderr ("  " <> what <> "\n")
+  More what -> onErrors ("  " <> what <> "\n")
 
 -- | Flags win over the environment.
 mapOptions :: Settings -> IO Maru.Options
@@ -252,7 +257,8 @@ collectionAsked grammars s = do
 studentsIn :: FilePath -> IO Students
 studentsIn file = do
   (name, bytes) <- smallFile "this is no list of students" file
-  either (\why -> stop badInput (name <> ": " <> why)) pure (parseStudents bytes)
+  -- The reason may quote the file.
+  either (\why -> stop badInput (name <> ": " <> printableName (B.take 200 why))) pure (parseStudents bytes)
 
 -- | A file's name, as it is printed, and what it holds. One that is too large is not what it should
 -- be; so is a device without end.

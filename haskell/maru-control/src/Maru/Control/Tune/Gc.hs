@@ -108,10 +108,10 @@ sizeOf prefix flag = do
 -- | What the run-time system says of a run.
 type Statistics = Map String Double
 
--- | What it writes for @-tFILE --machine-readable@: the command line, then a Haskell list of pairs of
--- strings. Empty if it is something else.
+-- | What it writes for @-tFILE --machine-readable@: the command line, which may have line ends of its own, then
+-- a Haskell list of pairs of strings. Empty if it is something else.
 parseStatistics :: String -> Statistics
-parseStatistics text = case readMaybe (unlines (drop 1 (lines text))) of
+parseStatistics text = case readMaybe (unlines (dropWhile (not . isPrefixOf "[(" . dropWhile (== ' ')) (lines text))) of
   Just pairs -> Map.mapMaybe readMaybe (Map.fromList (pairs :: [(String, String)]))
   Nothing -> Map.empty
 

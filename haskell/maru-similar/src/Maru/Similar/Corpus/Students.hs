@@ -24,8 +24,11 @@ import Data.ByteString (ByteString)
 import qualified Data.ByteString as B
 import qualified Data.ByteString.Char8 as BC
 import Data.Char (isSpace, toLower)
-import Data.List (elemIndex)
+import Data.List (elemIndex, partition, sortOn)
+import Data.Map.Strict (Map)
+import qualified Data.Map.Strict as Map
 import Data.Maybe (fromMaybe, isNothing, listToMaybe)
+import qualified Data.Set as Set
 import Maru.Similar.Corpus.Encoding
 import Maru.Similar.Corpus.Glob
 
@@ -48,7 +51,9 @@ roleName role = case role of
   Base -> "base"
   Ignored -> "ignored"
 
-newtype Students = Students [Line]
+-- | Each with its place. Lines without a wildcard go by their submission's name: a list may have as many lines as there
+-- are submissions.
+data Students = Students !(Map ByteString [(Int, Line)]) ![(Int, Line)]
   deriving (Eq, Show)
 
 -- | The submission as it stands there, and as a pattern.
@@ -56,7 +61,17 @@ data Line = Line !ByteString !Glob !(Maybe ByteString) !(Maybe Role)
   deriving (Eq, Show)
 
 noStudents :: Students
-noStudents = Students []
+noStudents = studentsFrom []
+
+studentsFrom :: [Line] -> Students
+studentsFrom ls = Students (Map.fromListWith (flip (++)) [(text, [one]) | one@(_, Line text _ _ _) <- named]) patterns
+  where
+    (patterns, named) = partition (\(_, Line text _ _ _) -> BC.any (`elem` ("*?" :: String)) text) (zip [0 ..] ls)
+
+-- | Those of a submission of this name, in their order.
+linesOf :: Students -> ByteString -> [Line]
+linesOf (Students named patterns) name =
+  map snd (sortOn fst (Map.findWithDefault [] name named ++ [one | one@(_, Line _ pattern_ _ _) <- patterns, matches pattern_ name]))
 
 -- | A head with @submission@ and one or more of @student@, @group@, @role@, in any order, among
 -- any others; fields apart by commas, semicolons or tabs (RFC 4180). The failure names the line.
@@ -70,7 +85,7 @@ parseStudents bytes = case fields separator text of
     let owner = column "student" <|> column "group"
     if isNothing owner && isNothing (column "role")
       then Left "has no column 'student', 'group' or 'role' in its first line"
-      else Students . concat <$> mapM (row submission owner (column "role")) rows
+      else studentsFrom . concat <$> mapM (row submission owner (column "role")) rows
   where
     text = decoded (encodingOf bytes) bytes
     head_ = BC.takeWhile (/= '\n') text
@@ -127,12 +142,15 @@ fields separator = rows 1
 
 -- | Whose a submission is, by its name: several where it is a team's.
 studentsOf :: Students -> ByteString -> [ByteString]
-studentsOf (Students ls) name = [who | Line _ pattern_ (Just who) _ <- ls, matches pattern_ name]
+studentsOf students name = [who | Line _ _ (Just who) _ <- linesOf students name]
 
 -- | The first that says one.
 roleOf :: Students -> ByteString -> Maybe Role
-roleOf (Students ls) name = listToMaybe [role | Line _ pattern_ _ (Just role) <- ls, matches pattern_ name]
+roleOf students name = listToMaybe [role | Line _ _ _ (Just role) <- linesOf students name]
 
 -- | What the list names and the collection does not have.
 unmatched :: Students -> [ByteString] -> [ByteString]
-unmatched (Students ls) names = [text | Line text pattern_ _ _ <- ls, not (any (matches pattern_) names)]
+unmatched (Students named patterns) names = [text | (_, Line text _ _ _) <- sortOn fst (concat (Map.elems strangers) ++ filter empty patterns)]
+  where
+    strangers = Map.withoutKeys named (Set.fromList names)
+    empty (_, Line _ pattern_ _ _) = not (any (matches pattern_) names)

@@ -15,7 +15,7 @@ import Control.Monad (when)
 import Data.Aeson (object, (.=))
 import Data.Either (fromRight, isRight)
 import qualified Data.Map.Strict as Map
-import Data.Maybe (isNothing)
+import Data.Maybe (fromMaybe, isNothing)
 import GHC.Conc (getNumProcessors)
 import Maru.Cli.Exit
 import Maru.Cli.Installed (commandItself, libraryAt)
@@ -59,27 +59,36 @@ tuneIo context = do
   -- One run that must go well; its files are in memory then, for all alike.
   first <- runOnce maru (tuneBudget context) baseline >>= either (problem badInput) pure
   when (isNothing first) $ problem badInput (notDone context)
-  race <- raceWithin context mostRounds (tuneEnd context) (\most -> fmap (fromRight Nothing) . runOnce maru most) (start baseline (settingsFor cpus library))
-  pure (ioTuned race)
+  let race most latest = raceWithin context most latest (\limit -> fmap (fromRight Nothing) . runOnce maru limit) . start baseline
+  search <- race searchRounds (tuneEnd context - 0.35 * tuneBudget context) (settingsFor cpus library)
+  ioTuned search <$> case verdict search of
+    -- The winner of many has had luck, too: new runs say what it is worth.
+    Gain flags _ | flags /= control -> do
+      tuneSay context ("comparing " ++ flags ++ " with the program alone")
+      Just <$> race mostRounds (tuneEnd context) [flags]
+    _ -> pure Nothing
   where
     runOnce maru most flags = timed context most (tuneCommand context) (job maru flags)
     job maru flags
       | null flags = proc (tuneCommand context) (tuneArguments context)
       | otherwise = proc maru (["run"] ++ words flags ++ ["--", tuneCommand context] ++ tuneArguments context)
 
--- | What a race says.
-ioTuned :: Race String -> Tuned
-ioTuned race =
+-- | What the search says, and the last race, of its winner alone, where there was one.
+ioTuned :: Race String -> Maybe (Race String) -> Tuned
+ioTuned search final =
   Tuned
-    { tunedEnvironment = case verdict race of
+    { tunedEnvironment = case verdict deciding of
         Gain flags _ | flags /= control -> Just [("MARU_RUN_FLAGS", flags)]
         _ -> Nothing,
-      tunedLine = case verdict race of
+      tunedLine = case verdict deciding of
         Gain flags _ | flags == control -> "no gain: the fastest, " ++ control ++ ", changes nothing; that is noise"
-        _ -> raceLine ("the program alone", "is") id race,
+        _ -> raceLine ("the program alone", "is") id deciding,
       tunedAdvice = [],
       tunedPicture = Nothing,
       tunedStatus = ExitSuccess,
-      tunedTable = Table ((L, "setting") : raceHeads) (raceRows (\flags -> if null flags then "(the program alone)" else flags) race),
-      tunedData = object ["rows" .= [object ["flags" .= flags, "seconds" .= ts] | (flags, ts) <- Map.toList (times race)]]
+      tunedTable = Table ((L, "race") : (L, "setting") : raceHeads) [what : row | (what, race) <- races, row <- raceRows (\flags -> if null flags then "(the program alone)" else flags) race],
+      tunedData = object ["rows" .= [object ["race" .= what, "flags" .= flags, "seconds" .= ts] | (what, race) <- races, (flags, ts) <- Map.toList (times race)]]
     }
+  where
+    deciding = fromMaybe search final
+    races = ("search" :: String, search) : [("last", race) | Just race <- [final]]

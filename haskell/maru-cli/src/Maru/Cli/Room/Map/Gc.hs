@@ -11,6 +11,7 @@ where
 
 import Control.Monad (when)
 import Data.Aeson (Value, object, (.=))
+import qualified Data.ByteString.Char8 as Chars
 import Data.Either (fromRight)
 import Data.IORef
 import qualified Data.IntMap.Strict as IntMap
@@ -121,7 +122,8 @@ runOnce context given most settings = withScratch "maru-gc" $ \file -> do
   let rts = unwords ([given | not (null given)] ++ rtsFlags settings ++ ["-t" ++ file, "--machine-readable"])
       job = (proc (tuneCommand context) (tuneArguments context)) {env = Just (("GHCRTS", rts) : own ++ environment)}
   outcome <- timed context most (tuneCommand context) job
-  statistics <- readFile file >>= \text -> length text `seq` pure (parseStatistics text)
+  -- The command line in it may be any bytes.
+  statistics <- parseStatistics . Chars.unpack <$> Chars.readFile file
   pure $ case outcome of
     Left why -> Left why
     Right Nothing -> Right Nothing

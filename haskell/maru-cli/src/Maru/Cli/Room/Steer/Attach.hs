@@ -100,14 +100,15 @@ during flags (Just life) (Just said) _ keeper = do
   let bounded = maybe (fmap Just) (\s -> timeout (round (s * 1e6))) (flagFor flags)
   _ <- bounded (readMVar report) `finally` hClose life
   content <- readMVar report
-  _ <- waitForProcess keeper
+  kept <- waitForProcess keeper
   case Chars.lines content of
     [line] -> do
       (text, whole) <- either (problem internal . ("the controller's report is broken: " ++)) pure (told line)
       if flagJson flags == Just "-" then pure () else warn ("steer: " ++ text)
       mapM_ (`writeJson` whole) (flagJson flags)
       pure ExitSuccess
-    _ -> problem internal "the controller ended without a report; everything is put back"
+    _ | kept == ExitSuccess -> problem internal "the controller ended without a report; everything is put back, but for what a line above says"
+    _ -> problem internal "the keeper was killed, and no report came; what is not put back the next 'maru run --io' puts back, or 'maru-steer repair'"
 during _ _ _ _ _ = problem internal "no pipe to the keeper"
 
 told :: Chars.ByteString -> Either String (String, Value)

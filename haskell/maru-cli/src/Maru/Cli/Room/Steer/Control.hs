@@ -251,7 +251,7 @@ steer keeper tree choice root = do
       pure ExitSuccess
     Orphaned -> do
       -- Whether or not somebody reads that.
-      _ <- orNothing (warn "the keeper of --io was killed; its controller puts everything back")
+      warn "the keeper of --io was killed; its controller puts everything back"
       repairAfter keeper parent root
 
 -- | Until the keeper says that it is over, or the program is gone.
@@ -261,8 +261,7 @@ loop steering now = do
   there <- isAlive (steerRoots steering) (steerTree steering)
   case ended of
     Just end -> pure (end, now)
-    -- Our end is the keeper's, too; it has nothing to say to us then.
-    Nothing | not there -> pure (Told 0, now)
+    Nothing | not there -> (\end -> (end, now)) <$> ending (steerLink steering)
     Nothing -> do
       next <- look steering now
       case next of

@@ -6,6 +6,7 @@ module Maru.Cli.Room.Steer.Link
     End (..),
     endOf,
     pauseOrEnd,
+    ending,
     Answer (..),
     exchange,
     repairAfter,
@@ -13,22 +14,21 @@ module Maru.Cli.Room.Steer.Link
 where
 
 import Control.Concurrent (forkIO)
-import Control.Concurrent.Chan
 import Control.Monad (void)
 import Data.List (stripPrefix)
 import Maru.Cli.Exit
+import Maru.Cli.Mailbox
 import Maru.Control.Place
 import System.IO
 import System.Posix.IO (fdToHandle)
 import System.Posix.Process (executeFile)
 import System.Posix.Types (ProcessID)
-import System.Timeout (timeout)
 import Text.Read (readMaybe)
 
 data Link = Link
   { linkOrders :: !Handle,
     -- | Lines of the keeper; 'Nothing': it is gone.
-    linkLines :: !(Chan (Maybe String))
+    linkLines :: !(Mailbox (Maybe String))
   }
 
 -- | What ends the controller.
@@ -42,13 +42,13 @@ openLink :: IO Link
 openLink = do
   orders' <- fdToHandle 3
   hSetBuffering orders' (BlockBuffering Nothing)
-  heard <- newChan
+  heard <- newMailbox
   void (forkIO (listen heard))
   pure (Link orders' heard)
   where
     listen heard = do
       line <- orNothing getLine
-      writeChan heard line
+      post heard line
       mapM_ (const (listen heard)) line
 
 -- | What became of an order.
@@ -67,7 +67,7 @@ exchange link batch = do
     answers :: Int -> [Answer] -> IO (Either End [Answer])
     answers 0 got = pure (Right (reverse got))
     answers n got = do
-      line <- readChan (linkLines link)
+      line <- hear link
       case line of
         Just "ok" -> answers (n - 1) (Done Nothing : got)
         Just text
@@ -91,11 +91,15 @@ endOf line = case words <$> line of
 
 -- | What the keeper says next; 'Nothing': it is gone.
 hear :: Link -> IO (Maybe String)
-hear = readChan . linkLines
+hear = receive . linkLines
 
 -- | The end, if it comes within so many seconds.
 pauseOrEnd :: Link -> Double -> IO (Maybe End)
-pauseOrEnd link pause = fmap endOf <$> timeout (round (pause * 1e6)) (readChan (linkLines link))
+pauseOrEnd link pause = fmap endOf <$> receiveWithin pause (linkLines link)
+
+-- | Tells the keeper that there are no more orders. It puts all back and says how that went.
+ending :: Link -> IO End
+ending link = orNothing (hClose (linkOrders link)) >> endOf <$> hear link
 
 -- | What a controller becomes whose keeper, the program and the process, is gone. It puts
 -- everything back, on the machine or on the folder that stands for it ("": none).

@@ -105,10 +105,6 @@ spinsFor reached = [Waiting ("spin-block:spin=" ++ limit) (reachedPolls reached)
 periodsFor :: Reached -> Setting -> [Setting]
 periodsFor reached setting = [Boosted setting period | reachedChannels reached, period <- ["auto", "5ms", "1ms", "250us"]]
 
--- | Most rounds of a search; the last race decides.
-searchRounds :: Int
-searchRounds = 6
-
 tuneWait :: TuneContext -> IO Tuned
 tuneWait context = do
   first <- runReported context >>= either (problem badInput) pure
