@@ -176,7 +176,7 @@ struct mr_core_sink {
    * the home lived after the copy.  Else the page is asked for.  `bytes` is aligned to 64.  NULL:
    * every page is asked for. */
   int (*copy)(void *context, uint16_t home, uint32_t page, void *bytes, uint64_t *version);
-  /* MR_PAGE bytes to give of a page that the computing thread may be writing (replays): what is
+  /* MR_PAGE bytes to give of a page that the computing thread may be writing: what is
    * there at some moment. They are used before the next call. NULL: the core reads them itself. */
   const void *(*gives)(void *context, uint32_t page, const void *memory);
   /* This node took a lock: `giver` gave it, this node itself where that took no message.  `behind`:
@@ -212,6 +212,9 @@ struct mr_core_config {
    * same ones if it is repeated (journal.h).  So a home that is alone with a page and writes it
    * goes on where the page is fetched: what it gives is the twin from then on. */
   bool replays;
+  /* `protect` stops nobody: the program has said what it writes, and does so some time later.  So
+   * such a home goes on in the same way. */
+  bool unseen;
   /* pages × 4096 bytes each, all zero, 64-byte aligned; the caller's, until the
    * core is destroyed.  `memory` is what protect speaks of; the core
    * reads and writes it whatever the computing thread may.  `twins` is used only where
@@ -236,7 +239,7 @@ struct mr_core_counters {
   uint64_t foreseen, unused;       /* pages that came unasked; that became old without a use */
   uint64_t copied;                 /* pages that this node copied from their homes' memory */
   uint64_t moved, passed_on; /* homes that left here; messages for pages whose home has left */
-  uint64_t caught; /* pages that were fetched while their home wrote them alone (replays) */
+  uint64_t caught; /* pages that were fetched while their home wrote them alone, and went on */
   uint64_t carried, spared; /* diffs that left with notices here; that made a copy new here */
   uint64_t given, retaken;  /* locks: straight to the next; without a message */
   uint64_t cleaned, kept;   /* it sent changes home while it waited; answers that came meanwhile */

@@ -141,6 +141,7 @@ void mr_self_create_core(struct mr_core_config *config, const uint32_t *incarnat
   if (config->replays)
     config->limits.part_ns = 0;
   config->compares = mr_self.heat != NULL;
+  config->unseen = mr_self.unwatched;
   mr_self.sink = core_sink;
   mr_self.sink.gives = config->replays ? on_gives : NULL;
   mr_self.sink.locked = mr_self.heat != NULL ? on_locked : NULL;

@@ -50,8 +50,7 @@ static void have_twin(struct mr_core *core, uint32_t page, const void *bytes) {
   core->dirty[core->dirty_count++] = page;
 }
 
-/* The program goes on to write, and faults where it would have. What another node gets is the twin
- * from here on. */
+/* The program goes on to write. What another node gets is the twin from here on. */
 static void catch_up(struct mr_core *core, uint32_t page) {
   const struct mr_core_config *config = &core->config;
   const uint8_t *memory = memory_of(core, page);
@@ -70,7 +69,7 @@ void mr_end_alone(struct mr_core *core, uint32_t page) {
   if (!p->alone)
     return;
   p->alone = false;
-  if (written && core->config.replays) {
+  if (written && (core->config.replays || core->config.unseen)) {
     catch_up(core, page);
   } else if (written) {
     /* First nobody may write any more, then it is read. */

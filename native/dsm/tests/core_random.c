@@ -381,6 +381,7 @@ static void one(uint64_t seed) {
   shape.replays = fate > 56;
   shape.copies = shape.replays ? 0 : shape.copies;
   shape.races &= !shape.replays;
+  shape.unseen = !shape.survives && seed % 4 == 2;
   shape.cleans = shape.survives || seed % 8 == 5 ? 2 + (uint32_t)(seed % 16) : 0;
   world_create(&world, &shape, seed);
   place(&plan);

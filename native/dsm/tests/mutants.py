@@ -305,6 +305,7 @@ MUTANTS = [
     ("a home counts as alone from the start", "pages.c",
      "(core->config.nodes == 1 || core->pages[page].alone)", "true"),
     ("a home stays alone with a page that is fetched", "fetch.c", "  mr_end_alone(core, page);\n", ""),
+    ("a home that said what it writes loses that where the page is given", "pages.c", " || core->config.unseen)", ")"),
     ("what was written alone counts as known", "pages.c", "  mr_history_forget(core->history, page);\n", ""),
     ("a page is sent while its home may write it", "pages.c",
      "    mr_set_access(core, page, MR_READ);\n    mr_settle(core);\n  }\n", "  }\n"),

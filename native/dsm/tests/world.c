@@ -199,6 +199,7 @@ void world_make_core(struct world *world, uint16_t number) {
                                   .log_bytes = world->shape.log_bytes,
                                   .log_most = world->shape.log_most,
                                   .replays = world->shape.replays,
+                                  .unseen = world->shape.unseen,
                                   .races = node->races,
                                   .shown = node->shown,
                                   .memory = node->memory,
@@ -332,11 +333,21 @@ static bool bring(struct node *node, uint32_t page, bool write) {
   return true;
 }
 
+/* Whether the node accesses it in this step. */
+static bool begins_access(struct node *node, const struct instruction *i) {
+  uint32_t page = i->address / MR_PAGE;
+  bool write = i->code == WRITE;
+  if (!node->said &&
+      (bring(node, page, write) || !may(node, page, write ? MR_READ_WRITE : MR_READ)))
+    return false;
+  node->said = node->world->shape.unseen && !node->said;
+  return !node->said;
+}
+
 static bool touch(struct node *node, const struct instruction *i) {
   uint32_t page = i->address / MR_PAGE;
   int64_t expected = 0, *reg = &node->registers[i->reg];
-  if (bring(node, page, i->code == WRITE) ||
-      !may(node, page, i->code == WRITE ? MR_READ_WRITE : MR_READ))
+  if (!begins_access(node, i))
     return false;
   CHECK(mr_core_access(node->core, page) >= node->mapped[page]);
   if (i->code == WRITE) {

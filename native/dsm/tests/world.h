@@ -101,6 +101,7 @@ struct shape {
   bool stumble;    /* a failing core ends the run instead of the test */
   bool survives;   /* world_cut may be called; the last object is its own */
   bool replays;    /* and world_repeat, after that: what happens to each node is kept */
+  bool unseen;     /* nodes say what they access, and access it some steps later */
   uint32_t
       cleans; /* at one step in so many a node that waits is to send home what it wrote; 0: none */
 };
@@ -146,17 +147,18 @@ struct node {
   bool gone;           /* world_lose: it has no core any more */
   bool fenced, parked; /* on the way to a cut: what it wrote is home; it goes no further */
   int64_t registers[REGISTERS];
-  int64_t *result;                             /* where the request's result goes; NULL */
-  uint16_t giver;                              /* of the lock that it took last */
-  bool behind;                                 /* it came right after that node in the queue */
+  int64_t *result; /* where the request's result goes; NULL */
+  uint16_t giver;  /* of the lock that it took last */
+  bool behind;     /* it came right after that node in the queue */
   enum { APART, QUEUED, FIRST, HAS } at_latch; /* with `latches`: on the way to a lock */
-  uint32_t latch;                              /* that one */
-  bool retakes;                                /* after a condition */
-  struct past_of told, sent;                   /* with `replays` */
-  uint64_t ran;                                /* instructions since the cut */
-  bool repeats;                                /* it does again what it did since */
-  struct mr_given given;                       /* meanwhile */
-  uint32_t writes;                             /* since its last request */
+  uint32_t latch;                                    /* that one */
+  bool retakes;                                      /* after a condition */
+  struct past_of told, sent;                         /* with `replays` */
+  uint64_t ran;                                      /* instructions since the cut */
+  bool repeats;                                      /* it does again what it did since */
+  struct mr_given given;                             /* meanwhile */
+  uint32_t writes;                                   /* since its last request */
+  bool said;                                         /* with `unseen`: what it is at */
 };
 
 struct channel {
