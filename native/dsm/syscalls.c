@@ -2,8 +2,9 @@
  *
  * The kernel does not bring pages in as a load does: it says EFAULT.  So these definitions, which
  * the linker finds before libc's, touch what the kernel is to read or write, and call libc's. They
- * touch again where the kernel says EFAULT all the same (it may have reclaimed a mapping
- * meanwhile). Memory that is not shared costs a comparison of addresses.
+ * touch again where the kernel says EFAULT all the same, or has done a part and stopped there. It
+ * may have reclaimed a mapping meanwhile, or another node may have fetched the page.  Memory that
+ * is not shared costs a comparison of addresses.
  *
  * A string is touched by finding its end.  stdio's calls need this only where they skip their own
  * buffer. Not covered: what libraries do by themselves, ioctl and the like, raw system calls:
@@ -106,15 +107,55 @@ static int string(const char *text) {
 
 /* ---- descriptors ------------------------------------------------------------------- */
 
-ssize_t read(int fd, void *to, size_t size) { CALL(read, writes(to, size), fd, to, size); }
+typedef ssize_t reader(int fd, void *to, size_t size, off64_t at);
+
+static ssize_t libcs_read(int fd, void *to, size_t size, off64_t at) {
+  (void)at;
+  CALL(read, writes(to, size), fd, to, size);
+}
+static ssize_t libcs_pread(int fd, void *to, size_t size, off64_t at) {
+  CALL(pread, writes(to, size), fd, to, size, (off_t)at);
+}
+static ssize_t libcs_pread64(int fd, void *to, size_t size, off64_t at) {
+  CALL(pread64, writes(to, size), fd, to, size, at);
+}
+static ssize_t libcs_readv(int fd, const struct iovec *parts, int count) {
+  CALL(readv, vector(parts, (size_t)count, 1), fd, parts, count);
+}
+
+/* Whether the kernel may have stopped there before the file's end.  Of what is no regular file
+ * everybody expects less than was asked for. */
+static bool stopped_at(int fd, const void *rest, size_t size) {
+  struct stat status;
+  return mr_node_shares(rest, size) && fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+/* What comes of the rest. */
+static ssize_t read_on(reader *once, int fd, uint8_t *to, size_t size, off64_t at) {
+  ssize_t sum = 0, more = 1;
+  while (more > 0 && (size_t)sum < size && stopped_at(fd, to + sum, size - (size_t)sum)) {
+    more = once(fd, to + sum, size - (size_t)sum, at + sum);
+    sum += more > 0 ? more : 0;
+  }
+  return sum;
+}
+
+static ssize_t read_all(reader *once, int fd, void *to, size_t size, off64_t at) {
+  ssize_t sum = once(fd, to, size, at);
+  if (sum > 0)
+    sum += read_on(once, fd, (uint8_t *)to + sum, size - (size_t)sum, at + sum);
+  return sum;
+}
+
+ssize_t read(int fd, void *to, size_t size) { return read_all(libcs_read, fd, to, size, 0); }
 ssize_t write(int fd, const void *from, size_t size) {
   CALL(write, reads(from, size), fd, from, size);
 }
 ssize_t pread(int fd, void *to, size_t size, off_t at) {
-  CALL(pread, writes(to, size), fd, to, size, at);
+  return read_all(libcs_pread, fd, to, size, at);
 }
 ssize_t pread64(int fd, void *to, size_t size, off64_t at) {
-  CALL(pread64, writes(to, size), fd, to, size, at);
+  return read_all(libcs_pread64, fd, to, size, at);
 }
 ssize_t pwrite(int fd, const void *from, size_t size, off_t at) {
   CALL(pwrite, reads(from, size), fd, from, size, at);
@@ -123,7 +164,18 @@ ssize_t pwrite64(int fd, const void *from, size_t size, off64_t at) {
   CALL(pwrite64, reads(from, size), fd, from, size, at);
 }
 ssize_t readv(int fd, const struct iovec *parts, int count) {
-  CALL(readv, vector(parts, (size_t)count, 1), fd, parts, count);
+  ssize_t sum = libcs_readv(fd, parts, count);
+  size_t before = 0, end;
+  for (int i = 0; i < count && sum > 0; i++, before = end) {
+    end = before + parts[i].iov_len;
+    if ((size_t)sum >= end)
+      continue;
+    uint8_t *rest = (uint8_t *)parts[i].iov_base + ((size_t)sum - before);
+    sum += read_on(libcs_read, fd, rest, end - (size_t)sum, 0);
+    if ((size_t)sum < end)
+      break;
+  }
+  return sum;
 }
 ssize_t writev(int fd, const struct iovec *parts, int count) {
   CALL(writev, vector(parts, (size_t)count, 0), fd, parts, count);
@@ -209,11 +261,48 @@ FILE *fopen64(const char *restrict path, const char *restrict mode) {
 FILE *fdopen(int fd, const char *mode) { return mr_streams_keep(libcs_fdopen(fd, mode)); }
 int fclose(FILE *stream) { return libcs_fclose(mr_streams_leave(stream)); }
 
+typedef size_t mover(void *bytes, size_t size, FILE *stream);
+
+static size_t libcs_fread(void *to, size_t size, FILE *stream) {
+  CALL(fread, writes(to, size), to, 1, size, stream);
+}
+static size_t libcs_fwrite(void *from, size_t size, FILE *stream) {
+  CALL(fwrite, reads(from, size), from, 1, size, stream);
+}
+
+/* Stdio stops where the kernel misses a page, and takes that for the stream's error. */
+static size_t move_all(mover *once, void *bytes, size_t size, FILE *stream) {
+  const int before = errno;
+  bool well = !ferror(stream);
+  size_t sum = 0;
+  for (int turn = 0;;) {
+    errno = 0;
+    size_t more = once((uint8_t *)bytes + sum, size - sum, stream);
+    sum += more;
+    turn = more > 0 ? 0 : turn + 1;
+    bool missed = errno == EFAULT && mr_node_shares((uint8_t *)bytes + sum, size - sum);
+    if (sum == size || !missed || !well || turn == TURNS)
+      break;
+    clearerr(stream);
+  }
+  errno = errno != 0 ? errno : before;
+  return sum;
+}
+
+/* As libc has it: what is no whole item is moved, and not counted. */
+static size_t move_items(mover *once, void *items, size_t size, size_t count, FILE *stream) {
+  size_t bytes = size * count;
+  if (bytes == 0)
+    return 0;
+  size_t moved = move_all(once, items, bytes, stream);
+  return moved == bytes ? count : moved / size;
+}
+
 size_t fread(void *restrict to, size_t size, size_t count, FILE *restrict stream) {
-  CALL(fread, writes(to, size * count), to, size, count, stream);
+  return move_items(libcs_fread, to, size, count, stream);
 }
 size_t fwrite(const void *restrict from, size_t size, size_t count, FILE *restrict stream) {
-  CALL(fwrite, reads(from, size * count), from, size, count, stream);
+  return move_items(libcs_fwrite, (void *)from, size, count, stream);
 }
 
 /* ---- what fortified programs call instead -----------------------------------------------------
@@ -230,14 +319,21 @@ int __poll_chk(struct pollfd *polled, nfds_t count, int timeout, size_t room);
 int __open_2(const char *path, int flags);
 int __open64_2(const char *path, int flags);
 
+/* Where there is not the room libc's ends the process. */
 ssize_t __read_chk(int fd, void *to, size_t size, size_t room) {
-  CALL(__read_chk, writes(to, size), fd, to, size, room);
+  if (size <= room)
+    return read_all(libcs_read, fd, to, size, 0);
+  CALL(__read_chk, false, fd, to, size, room);
 }
 ssize_t __pread_chk(int fd, void *to, size_t size, off_t at, size_t room) {
-  CALL(__pread_chk, writes(to, size), fd, to, size, at, room);
+  if (size <= room)
+    return read_all(libcs_pread, fd, to, size, at);
+  CALL(__pread_chk, false, fd, to, size, at, room);
 }
 ssize_t __pread64_chk(int fd, void *to, size_t size, off64_t at, size_t room) {
-  CALL(__pread64_chk, writes(to, size), fd, to, size, at, room);
+  if (size <= room)
+    return read_all(libcs_pread64, fd, to, size, at);
+  CALL(__pread64_chk, false, fd, to, size, at, room);
 }
 ssize_t __recv_chk(int fd, void *to, size_t size, size_t room, int flags) {
   CALL(__recv_chk, writes(to, size), fd, to, size, room, flags);
@@ -253,5 +349,8 @@ int __poll_chk(struct pollfd *polled, nfds_t count, int timeout, size_t room) {
 int __open_2(const char *path, int flags) { CALL(__open_2, string(path), path, flags); }
 int __open64_2(const char *path, int flags) { CALL(__open64_2, string(path), path, flags); }
 size_t __fread_chk(void *to, size_t room, size_t size, size_t count, FILE *stream) {
-  CALL(__fread_chk, writes(to, size * count), to, room, size, count, stream);
+  size_t bytes;
+  if (!__builtin_mul_overflow(size, count, &bytes) && bytes <= room)
+    return move_items(libcs_fread, to, size, count, stream);
+  CALL(__fread_chk, false, to, room, size, count, stream);
 }

@@ -20,7 +20,11 @@
 
 #define SIZE 20000u /* pages, and parts of pages at both ends */
 
-static uint8_t *shared, *back;
+#define LATE (3 * 4096u)
+#define LARGE (2u << 20)
+#define DIRECT 8192u /* stdio reads so much without its buffer */
+
+static uint8_t *shared, *back, *late, *large;
 static int file, pair[2], round_number;
 static char *path; /* shared; node 0's file */
 
@@ -127,6 +131,78 @@ static void streams(void) {
     fclose(stream);
   }
   arrived();
+}
+
+/* Node 0 alone has the pages, and may write them, until node 1 fetches what it does not read to. */
+static void alone_with(uint8_t *bytes, size_t size) {
+  if (asks())
+    memset(bytes, 1, size);
+  maru_dsm_barrier(2);
+}
+
+static void write_late(void *end) {
+  uint8_t bytes[DIRECT];
+  memset(bytes, 7, sizeof bytes);
+  usleep(500000);
+  CHECK_EQUAL(write(*(int *)end, bytes, sizeof bytes), (ssize_t)sizeof bytes);
+}
+
+static void read_late(void) {
+  int ends[2];
+  CHECK_EQUAL(pipe(ends), 0);
+  pid_t writer = start(write_late, &ends[1]);
+  FILE *stream = fdopen(ends[0], "r");
+  CHECK(stream != NULL);
+  CHECK_EQUAL(fread(late + 64, 1, DIRECT, stream), DIRECT);
+  CHECK(!ferror(stream));
+  CHECK_EQUAL(WEXITSTATUS(finish(writer)), 0);
+  fclose(stream);
+  close(ends[1]);
+}
+
+/* The last of the pages is fetched while the call waits. */
+static void withdrawn_while_it_waits(void) {
+  alone_with(late, LATE);
+  if (asks()) {
+    read_late();
+  } else {
+    usleep(200000);
+    CHECK_EQUAL(late[LATE - 1], 1);
+  }
+  maru_dsm_barrier(2);
+  for (uint32_t i = 0; i < LATE; i++)
+    CHECK_EQUAL(late[i], i >= 64 && i < 64 + DIRECT ? 7 : 1);
+  maru_dsm_barrier(2);
+}
+
+static void read_large(int turn) {
+  struct iovec parts[] = {{large, LARGE / 2}, {large + LARGE / 2, LARGE / 2}};
+  if (turn % 2 == 0) {
+    CHECK_EQUAL(pread(file, large, LARGE, 0), LARGE);
+  } else {
+    CHECK_EQUAL(lseek(file, 0, SEEK_SET), 0);
+    CHECK_EQUAL(readv(file, parts, 2), LARGE);
+  }
+}
+
+/* Pages are fetched while a file is read into them: what node 1 then has nobody looks at. */
+static void withdrawn_from_files(void) {
+  if (asks())
+    CHECK(ftruncate(file, 0) == 0 && ftruncate(file, LARGE) == 0);
+  for (int turn = 0; turn < 30; turn++) {
+    alone_with(large, LARGE);
+    if (asks())
+      read_large(turn);
+    for (uint32_t at = 0; !asks() && at < LARGE; at += 4096)
+      (void)*(volatile uint8_t *)&large[at];
+    maru_dsm_barrier(2);
+    for (uint32_t at = 0; at < LARGE; at += 512)
+      CHECK_EQUAL(large[at], 0);
+    maru_dsm_barrier(2);
+  }
+  /* A file ends where it ends. */
+  if (asks())
+    CHECK_EQUAL(pread(file, large, LARGE, LARGE - 10), 10);
 }
 
 /* A file's name, a status and what is polled in shared memory. */
@@ -250,6 +326,9 @@ int main(void) {
   shared = (uint8_t *)maru_dsm_alloc(SIZE + 4096) + 100;
   back = (uint8_t *)maru_dsm_alloc(SIZE + 4096) + 104;
   path = maru_dsm_alloc(4096);
+  late = maru_dsm_alloc(LATE);
+  large = maru_dsm_alloc(LARGE);
+  CHECK_EQUAL(maru_dsm_home(late + LATE - 1), 0);
   if (asks()) {
     const char *folder = getenv("TMPDIR");
     snprintf(path, 4096, "%s/maru-syscalls-XXXXXX", folder != NULL ? folder : "/tmp");
@@ -269,6 +348,8 @@ int main(void) {
   fortified_names(__open_2);
   fortified_names(__open64_2);
   nowhere();
+  withdrawn_while_it_waits();
+  withdrawn_from_files();
   if (asks())
     CHECK_EQUAL(unlink(path), 0);
   maru_dsm_exit();
