@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #define CHUNK ((size_t)64 << 10)
+#define LARGE (CHUNK / 4)            /* a larger block of malloc's is in no chunk */
 #define FILE_PIECE ((size_t)1 << 20) /* so much is brought in at a time to be read into */
 
 /* One program's in a process; not in the images of it. */
@@ -108,17 +109,22 @@ struct mr_range mr_memory_state(void) {
   return (struct mr_range){.from = (uint8_t *)&memory, .to = (uint8_t *)(&memory + 1)};
 }
 
+/* A large block is a heap of its own: the chunk that is open stays. */
+static void *take_more(size_t alignment, size_t size, size_t need) {
+  struct mr_heap alone = {.next = NULL}, *heap = need > LARGE ? &alone : &memory.of_node;
+  size_t chunk = need > LARGE ? need : CHUNK;
+  heap->next = maru_parmacs_share(chunk, "malloc");
+  heap->end = heap->next + chunk;
+  return mr_heap_take(heap, size, alignment);
+}
+
 void *maru_parmacs_memalign(size_t alignment, size_t size) {
   if (memory.heap == NULL)
     return aligned_alloc(alignment, size);
   void *block = mr_heap_take(memory.heap, size, alignment);
   size_t need = mr_heap_need(size, alignment);
-  if (block == NULL && memory.heap == &memory.of_node && need != 0) {
-    size_t chunk = need > CHUNK ? need : CHUNK;
-    memory.heap->next = maru_parmacs_share(chunk, "malloc");
-    memory.heap->end = memory.heap->next + chunk;
-    block = mr_heap_take(memory.heap, size, alignment);
-  }
+  if (block == NULL && memory.heap == &memory.of_node && need != 0)
+    block = take_more(alignment, size, need);
   if (block == NULL)
     errno = ENOMEM;
   return block;

@@ -89,6 +89,25 @@ static void memory(void) {
   printf("memory %ld\n", sum);
 }
 
+/* Large blocks lie side by side, whatever small ones are taken between them. */
+static void heap(void) {
+  enum { PAIRS = 100, SIZE = 70000 };
+  char *large[PAIRS], *small[PAIRS], *first = (char *)UINTPTR_MAX, *last = NULL;
+  for (int i = 0; i < PAIRS; i++) {
+    large[i] = malloc(SIZE);
+    small[i] = malloc(32);
+    require(large[i] != NULL && small[i] != NULL, "malloc");
+    large[i][SIZE - 1] = small[i][31] = 1;
+    first = large[i] < first ? large[i] : first;
+    last = large[i] > last ? large[i] : last;
+  }
+  require(last - first < PAIRS * SIZE * 5 / 4, "blocks waste no memory");
+  for (int i = 0; i < PAIRS; i++) {
+    free(large[i]);
+    free(small[i]);
+  }
+}
+
 /* ---- mappings ---------------------------------------------------------------------------- */
 
 static unsigned char *mapped, *scratch;
@@ -567,11 +586,17 @@ static void misuse(const char *how) {
 static const struct {
   const char *name;
   void (*run)(void);
-} parts[] = {{"memory", memory},     {"maps", maps},
-             {"mutexes", mutexes},   {"conditions", conditions},
-             {"barriers", barriers}, {"specific", specific},
-             {"ends", ends},         {"rwlocks", rwlocks},
-             {"nested", nested},     {"handed", handed_on}};
+} parts[] = {{"memory", memory},
+             {"heap", heap},
+             {"maps", maps},
+             {"mutexes", mutexes},
+             {"conditions", conditions},
+             {"barriers", barriers},
+             {"specific", specific},
+             {"ends", ends},
+             {"rwlocks", rwlocks},
+             {"nested", nested},
+             {"handed", handed_on}};
 
 int main(int number, char **arguments) {
   argument = "memory";
