@@ -34,7 +34,9 @@ int64_t maru_dsm_compare_swap(uint32_t id, int64_t expected, int64_t value) {
 
 void maru_dsm_semaphore_wait(uint32_t id) { request(MR_WAIT, MR_SEMAPHORES, id, 0); }
 void maru_dsm_semaphore_post(uint32_t id, uint32_t count) {
-  request(MR_POST, MR_SEMAPHORES, id, count);
+  checked(id);
+  if (count > 0)
+    request(MR_POST, MR_SEMAPHORES, id, count);
 }
 
 void maru_dsm_flag_set(uint32_t id, int64_t value) { request(MR_FLAG_SET, MR_FLAGS, id, value); }

@@ -70,6 +70,7 @@ static void mix(void) {
     maru_dsm_unlock(7);
     maru_dsm_fetch_add(7, 2);
   }
+  maru_dsm_semaphore_post(7, 0);
   maru_dsm_barrier(7);
   CHECK_EQUAL(*counter, (long)nodes * TURNS);
   CHECK_EQUAL(maru_dsm_fetch_add(7, 0), (long)nodes * TURNS * 2);

@@ -83,7 +83,7 @@ int64_t maru_dsm_fetch_add(uint32_t id, int64_t delta);
  * and only then.  Orders as a lock does in both cases. */
 int64_t maru_dsm_compare_swap(uint32_t id, int64_t expected, int64_t value);
 
-/* A semaphore starts at 0; waiting takes one, as soon as there is one. */
+/* A semaphore starts at 0; waiting takes one, as soon as there is one.  To post 0 does nothing. */
 void maru_dsm_semaphore_wait(uint32_t id);
 void maru_dsm_semaphore_post(uint32_t id, uint32_t count);
 
