@@ -17,6 +17,7 @@
  * verify: fail -DKEEPS_QUEUE
  * verify: fail -DCOUNTS_NOTHING
  * verify: fail -DWAITS_FOR_FREE
+ * verify: fail -DWAITS_FOR_OWN
  */
 #define NODES 2
 #define LATCHES 2
@@ -31,14 +32,16 @@ byte asks[NODES], first[NODES]; /* for the protocol's lock, at the latch: 1 up; 
 byte counts[NODES]; /* waits that are over */
 bit ended[NODES];
 
+#define OF_ANOTHER(n, l) (holder[l] != 0 && holder[l] != n + 1)
+#define TRULY(n) \
+  (ended[n] || (asks[n] != 0 && owner[asks[n] - 1] != 0) || (first[n] != 0 && OF_ANOTHER(n, first[n] - 1)))
 #ifdef WAITS_FOR_FREE
 #define WAITS(n) (ended[n] || asks[n] != 0 || first[n] != 0)
+#elif defined(WAITS_FOR_OWN) /* mutant: it has taken the latch, and has not said yet that it went on */
+#define WAITS(n) (TRULY(n) || (first[n] != 0 && holder[first[n] - 1] != 0))
 #else
-#define WAITS(n) \
-  (ended[n] || (asks[n] != 0 && owner[asks[n] - 1] != 0) || (first[n] != 0 && holder[first[n] - 1] != 0))
+#define WAITS(n) TRULY(n)
 #endif
-#define TRULY(n) \
-  (ended[n] || (asks[n] != 0 && owner[asks[n] - 1] != 0) || (first[n] != 0 && holder[first[n] - 1] != 0))
 
 inline went_on(n) {
 #ifndef COUNTS_NOTHING
@@ -78,18 +81,13 @@ end_asks:
      };
 end_first:
      do
-     :: atomic {
-          holder[l] == 0 ->
-          holder[l] = me + 1;
-          first[me] = 0;
-          went_on(me);
-          break
-        }
+     :: atomic { holder[l] == 0 -> holder[l] = me + 1; break }
      :: atomic { !impatient[l] -> impatient[l] = 1; past[l] = 0 }
      od;
 #ifndef STAYS_IMPATIENT
      impatient[l] = 0;
 #endif
+     atomic { first[me] = 0; went_on(me) };
 #ifndef KEEPS_QUEUE
      owner[l] = 0
 #endif

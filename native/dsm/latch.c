@@ -63,3 +63,8 @@ uint16_t mr_latch_holder(const struct mr_latch *latch) {
   uint32_t holder = atomic_load_explicit(&latch->holder, memory_order_relaxed) / MARU_WAIT_STEP;
   return holder == 0 ? MR_LATCH_NOBODY : (uint16_t)(holder - 1);
 }
+
+bool mr_latch_waits(const struct mr_latch *latch, uint16_t me) {
+  uint16_t holder = mr_latch_holder(latch);
+  return holder != MR_LATCH_NOBODY && holder != me;
+}

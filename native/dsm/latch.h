@@ -43,5 +43,8 @@ void mr_latch_take(struct mr_latch *latch, uint16_t me, struct maru_wait_policy 
 int mr_latch_give(struct mr_latch *latch, uint16_t me);
 /* MR_LATCH_NOBODY: it was free when it was looked at. */
 uint16_t mr_latch_holder(const struct mr_latch *latch);
+/* Whether the first, `me`, can go on only once another node has given it: what is free, or its own
+ * already, is about to be left. */
+bool mr_latch_waits(const struct mr_latch *latch, uint16_t me);
 
 #endif

@@ -247,13 +247,12 @@ static int64_t swap(uint64_t object, uint64_t expected, uint64_t value) {
 
 /* ---- objects in the one memory ----------------------------------------------------------- */
 
-static int64_t begin_apart(enum mr_op op, uint32_t object, const MARU_ATOMIC(uint32_t) * word,
-                           uint32_t turn) {
+static int64_t begin_apart(enum mr_op op, uint32_t object, uint32_t turn) {
   lock_node();
   mr_self.apart.op = op;
   mr_self.apart.object = object;
   mr_self.apart.turn = turn;
-  mr_self.apart.word = word;
+  mr_self.apart.waits = true;
   mr_self.requests++;
   pthread_mutex_unlock(&mr_self.lock);
   return maru_now_ns();
@@ -261,7 +260,7 @@ static int64_t begin_apart(enum mr_op op, uint32_t object, const MARU_ATOMIC(uin
 
 static void end_apart(enum mr_stand_wait what, int64_t since) {
   lock_node();
-  mr_self.apart.word = NULL;
+  mr_self.apart.waits = false;
   mr_core_went_on(mr_self.core);
   pthread_mutex_unlock(&mr_self.lock);
   if (mr_self.stand == NULL)
@@ -280,7 +279,7 @@ static void lock_latch(uint32_t id) {
       mr_latch_try_until(latch, mr_self.me, &mr_self.awake, maru_now_ns() + mr_self.spin_ns))
     return;
   mr_stack_call(request, MR_LOCK, id, 0);
-  int64_t since = begin_apart(MR_LOCK, id, &latch->holder, 0);
+  int64_t since = begin_apart(MR_LOCK, id, 0);
   mr_latch_take(latch, mr_self.me, &mr_self.asleep);
   end_apart(MR_STAND_LOCKS, since);
   mr_stack_call(request, MR_UNLOCK, id, 0);
@@ -296,7 +295,7 @@ static int64_t meet(uint32_t object, int64_t parties) {
     mr_self_misuse(object, -rc);
   if (rc > 0)
     return 1;
-  int64_t since = begin_apart(MR_BARRIER, object, &barrier->told, turn);
+  int64_t since = begin_apart(MR_BARRIER, object, turn);
   /* For ever: the death of who is to come ends this node, too. */
   mr_gathering_await(barrier, turn, &mr_self.asleep);
   end_apart(MR_STAND_BARRIERS, since);

@@ -84,15 +84,19 @@ static void on_unlock(void *context, uint32_t id) {
   mr_self_give_latch(id);
 }
 
-/* What nobody holds, or where all have come, is about to be left. */
+/* A barrier to which all have come is about to be left. */
+static bool waits_there(uint32_t object) {
+  if (mr_self.apart.op == MR_LOCK)
+    return mr_latch_waits(&mr_self.commons->locks[object], mr_self.me);
+  /* Relaxed: a look. */
+  uint32_t told = atomic_load_explicit(&mr_self.commons->barriers[object - MR_BARRIERS].told,
+                                       memory_order_relaxed);
+  return (told & ~MARU_WAIT_ARMED) == mr_self.apart.turn;
+}
+
 static bool on_apart(void *context, struct mr_wait *wait) {
   (void)context;
-  if (mr_self.apart.word == NULL)
-    return false;
-  /* Relaxed: a look. */
-  uint32_t value =
-      atomic_load_explicit(mr_self.apart.word, memory_order_relaxed) & ~MARU_WAIT_ARMED;
-  if (mr_self.apart.op == MR_LOCK ? value == 0 : value != mr_self.apart.turn)
+  if (!mr_self.apart.waits || !waits_there(mr_self.apart.object))
     return false;
   *wait = (struct mr_wait){.op = mr_self.apart.op, .id = mr_self.apart.object, .waits = true};
   return true;

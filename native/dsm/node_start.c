@@ -94,8 +94,8 @@ static void show(void) {
 static void look(void) {
   static uint64_t before;
   pthread_mutex_lock(&mr_self.lock);
-  bool looks = mr_self.me == 0 && (!mr_self.done || mr_self.apart.word != NULL) &&
-               mr_self.requests == before;
+  bool looks =
+      mr_self.me == 0 && (!mr_self.done || mr_self.apart.waits) && mr_self.requests == before;
   if (looks && mr_self.replay != NULL)
     mr_replay_counts(mr_self.replay);
   if (looks)

@@ -68,10 +68,9 @@ struct mr_self {
   int commons_fd;
   struct maru_wait_policy awake, asleep;
   int64_t spin_ns;
-  /* What it waits for there; under the lock. */
+  /* Whether it waits there, and for what: a lock, or that turn of a barrier; under the lock. */
   struct {
-    const MARU_ATOMIC(uint32_t) *
-        word; /* a latch's holder, or the turn that a barrier tells; NULL: it does not */
+    bool waits;
     enum mr_op op;
     uint32_t object, turn;
   } apart;

@@ -1,5 +1,5 @@
 /* Description: a barrier of nodes that have one memory is of one size at a time, and an arrival is
- * of one turn.  A lock is given by its holder alone. */
+ * of one turn.  A lock is given by its holder alone, and waited for by others alone. */
 #include "../commons.h"
 
 #include "check.h"
@@ -59,8 +59,11 @@ static void holders(void) {
   CHECK(mr_latch_try(&latch, 255));
   CHECK(!mr_latch_try(&latch, 255) && !mr_latch_try(&latch, 0));
   CHECK_EQUAL(mr_latch_holder(&latch), 255);
+  CHECK(mr_latch_waits(&latch, 0));
+  CHECK(!mr_latch_waits(&latch, 255));
   CHECK_EQUAL(mr_latch_give(&latch, 0), -EPERM);
   CHECK_EQUAL(mr_latch_give(&latch, 255), 0);
+  CHECK(!mr_latch_waits(&latch, 0));
   CHECK(mr_latch_try(&latch, 0));
 }
 

@@ -176,7 +176,7 @@ static int answer(int64_t look) {
 }
 
 /* Node 0 waits for a latch, in two answers of a look for the same; but it went on between.  Then
- * for one that is free: it is about to go on. */
+ * for one that is free, or that it has taken already: it is about to go on. */
 static void at_latches(void) {
   struct shape shape = {.nodes = 2, .pages = 1, .home_run = 1, .objects = 8, .latches = true};
   world_create(&world, &shape, 1);
@@ -192,6 +192,12 @@ static void at_latches(void) {
   CHECK_EQUAL(mr_latch_give(&world.latches[3], 1), 0);
   CHECK_EQUAL(mr_core_look(world.nodes[0].core), 0);
   CHECK_EQUAL(answer(3), -EBADMSG); /* nobody asked */
+  CHECK(mr_latch_try(&world.latches[3], 0));
+  world.nodes[0].at_latch = TOOK;
+  CHECK_EQUAL(mr_core_look(world.nodes[0].core), 0);
+  CHECK_EQUAL(answer(3), -EBADMSG); /* nor now */
+  CHECK_EQUAL(mr_latch_give(&world.latches[3], 0), 0);
+  world.nodes[0].at_latch = FIRST;
   CHECK(mr_latch_try(&world.latches[3], 1));
   CHECK_EQUAL(mr_core_look(world.nodes[0].core), 0);
   CHECK_EQUAL(answer(3), 0);

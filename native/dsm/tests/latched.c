@@ -54,6 +54,9 @@ bool latched_step(struct node *node) {
     break;
   case FIRST: /* it is free: this does not wait */
     mr_latch_take(latch_of(node), node->number, NULL);
+    node->at_latch = TOOK;
+    break;
+  case TOOK:
     mr_core_went_on(node->core);
     node->at_latch = HAS;
     ask(node, MR_UNLOCK);
@@ -71,13 +74,14 @@ void latched_unlock(void *context, uint32_t id) {
 
 bool latched_apart(void *context, struct mr_wait *wait) {
   const struct node *node = context;
-  if (node->at_latch != FIRST || mr_latch_holder(latch_of(node)) == MR_LATCH_NOBODY)
+  if ((node->at_latch != FIRST && node->at_latch != TOOK) ||
+      !mr_latch_waits(latch_of(node), node->number))
     return false;
   *wait = (struct mr_wait){.op = MR_LOCK, .id = node->latch, .waits = true};
   return true;
 }
 
 bool world_waits(const struct node *node) {
-  struct mr_wait wait;
-  return node->waits || latched_apart((void *)node, &wait);
+  return node->waits ||
+         (node->at_latch == FIRST && mr_latch_holder(latch_of(node)) != MR_LATCH_NOBODY);
 }

@@ -88,6 +88,7 @@ MUTANTS = [
     ("looks count as messages", "core.c", "core->received += rc >= 0 && !mr_looks(header.type);", "core->received += rc >= 0;"),
     ("a wait beside the core that is over does not count", "deadlock.c", "  core->sent++;\n  core->received++;\n", "  (void)core;\n"),
     ("who waits beside the core is not seen", "deadlock.c", "core->config.sink->apart != NULL", "false"),
+    ("a node that has taken a lock waits for it still", "latch.c", "  return holder != MR_LATCH_NOBODY && holder != me;", "  return holder != MR_LATCH_NOBODY;"),
     ("a condition keeps a lock beside the core", "sync.c", "    core->config.sink->unlock(core->config.context, pending->lock);\n", ""),
     ("who was signalled asks the core for a lock beside it", "sync.c", "    pending->stage = RETURNS;\n    if (!core->locks_apart) {", "    pending->stage = RETURNS;\n    if (true) {"),
     ("a stuck job is never called so", "deadlock.c", "seen.wait.waits = waits == 1;", "seen.wait.waits = false;"),

@@ -150,7 +150,7 @@ struct node {
   int64_t *result; /* where the request's result goes; NULL */
   uint16_t giver;  /* of the lock that it took last */
   bool behind;     /* it came right after that node in the queue */
-  enum { APART, QUEUED, FIRST, HAS } at_latch; /* with `latches`: on the way to a lock */
+  enum { APART, QUEUED, FIRST, TOOK, HAS } at_latch; /* with `latches`: on the way to a lock */
   uint32_t latch;                                    /* that one */
   bool retakes;                                      /* after a condition */
   struct past_of told, sent;                         /* with `replays` */
