@@ -1,6 +1,6 @@
 /* threads.cc: threads of C++ in a program: objects, containers and thread_local variables, mutexes
- * and condition variables, by two locks of each kind at once.  Built by the system's compiler and by
- * maru-cc, it prints the same.
+ * and condition variables, by two locks of each kind at once.  Built by the system's compiler and
+ * by maru-cc, it prints the same.
  *
  *     threads-cc [THREADS]
  */
@@ -15,6 +15,7 @@
 #include <string>
 #include <system_error>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 static std::map<std::string, long> before_main = {{"one", 1},
@@ -23,7 +24,7 @@ static std::mutex mutex, output;
 static std::condition_variable changed;
 static std::shared_mutex shared;
 static std::once_flag once, twice;
-static long turn, throws, ended, calls;
+static long turn, throws, ended, calls, made, tries;
 
 /* Destroyed at the end of each thread that used one. */
 struct guest {
@@ -55,11 +56,52 @@ static void try_twice() {
   require(throws == 2, "what threw is called again, once");
 }
 
+/* Made once, by the thread that comes first; the others wait for it. */
+struct slow {
+  long number;
+  slow() {
+    usleep(200000);
+    std::lock_guard<std::mutex> lock(mutex);
+    number = ++made;
+  }
+};
+static long only() {
+  static slow one;
+  return one.number;
+}
+
+/* The first to try throws: the next one makes it. */
+struct second_try {
+  second_try() {
+    std::lock_guard<std::mutex> lock(mutex);
+    if (tries++ == 0)
+      throw 1;
+  }
+};
+static void make_twice() { static second_try one; }
+static void try_to_make() {
+  try {
+    make_twice();
+  } catch (int) {
+    make_twice();
+  }
+  require(tries == 2, "what threw while it was made is made again, once");
+}
+
+static const std::string &name() {
+  static std::string made_before_main = "a name that was made before main";
+  return made_before_main;
+}
+static const size_t length = name().size();
+
 static void take_turns(long me, long all, std::vector<std::string> &said) {
   visitor.value = me + 1;
   std::call_once(once, [] { calls++; });
   require(calls == 1, "what was called once is seen");
   try_twice();
+  require(only() == 1 && made == 1, "what is static in a function is made once");
+  try_to_make();
+  require(name().size() == length, "and what was made before main");
   for (int round = 0; round < 5; round++) {
     std::unique_lock<std::mutex> lock(mutex);
     changed.wait(lock, [&] { return turn % all == me; });
@@ -97,6 +139,6 @@ int main(int count, char **arguments) {
     thrown = true;
   }
   std::lock_guard<std::mutex> lock(mutex);
-  printf("%ld %ld %ld %d\n", turn, ended, sum, thrown);
+  printf("%ld %ld %ld %d %ld %s\n", turn, ended, sum, thrown, only(), name().c_str());
   return 0;
 }

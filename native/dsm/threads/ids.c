@@ -129,8 +129,25 @@ bool mr_object_passes(clockid_t clock, const struct timespec *until) {
 
 /* ---- once ------------------------------------------------------------------------------- */
 
-/* In a pthread_once_t: twice the id, and whether it is done. */
+/* In a pthread_once_t, and in a guard's second word: twice the id, and whether it is done. */
 #define DONE 1u
+
+/* A bit an id: this node has acquired what was done. */
+static uint8_t seen[MARU_DSM_IDS / 8];
+
+static bool is_seen(uint32_t id) { return id != 0 && (seen[id / 8] >> id % 8 & 1) != 0; }
+static void note_seen(uint32_t id) { seen[id / 8] |= (uint8_t)(1u << id % 8); }
+
+static uint32_t once_id(uint32_t *word) {
+  mr_node_request(MR_LOCK, MR_FIRST_USE, 0);
+  if (*(volatile uint32_t *)word / 2 == 0)
+    *word |= new_id() * 2;
+  uint32_t id = *word / 2;
+  mr_node_request(MR_UNLOCK, MR_FIRST_USE, 0);
+  return id;
+}
+
+static bool is_done(const uint32_t *word) { return (*(const volatile uint32_t *)word & DONE) != 0; }
 
 static void unlock(const uint32_t *id) { maru_dsm_unlock(*id); }
 
@@ -138,30 +155,50 @@ static void unlock(const uint32_t *id) { maru_dsm_unlock(*id); }
 static void do_once(uint32_t *word, uint32_t id, void (*routine)(void)) {
   const uint32_t held __attribute__((cleanup(unlock))) = id;
   maru_dsm_lock(held);
-  if ((*(volatile uint32_t *)word & DONE) != 0)
+  if (is_done(word))
     return;
   routine();
   *word |= DONE;
 }
 
 int maru_pthread_once(pthread_once_t *control, void (*routine)(void)) {
-  /* A bit an id: this node has acquired what was done. */
-  static uint8_t seen[MARU_DSM_IDS / 8];
-  uint32_t *word = (uint32_t *)control, id = *(volatile uint32_t *)word / 2;
+  uint32_t *word = (uint32_t *)control;
   if (mr_object_alone()) {
     if (*word == 0)
       routine();
     *word = DONE;
     return 0;
   }
-  if (id != 0 && (seen[id / 8] >> id % 8 & 1) != 0)
+  if (is_seen(*(volatile uint32_t *)word / 2))
     return 0;
-  mr_node_request(MR_LOCK, MR_FIRST_USE, 0);
-  if (*(volatile uint32_t *)word / 2 == 0)
-    *word |= new_id() * 2;
-  id = *word / 2;
-  mr_node_request(MR_UNLOCK, MR_FIRST_USE, 0);
+  uint32_t id = once_id(word);
   do_once(word, id, routine);
-  seen[id / 8] |= (uint8_t)(1u << id % 8);
+  note_seen(id);
   return 0;
+}
+
+/* Who makes the object has the lock meanwhile. */
+int maru_threads_guard_acquire(uint32_t *guard) {
+  uint32_t *word = guard + 1;
+  if (mr_object_alone())
+    return !is_done(word);
+  if (is_seen(*(volatile uint32_t *)word / 2))
+    return 0;
+  uint32_t id = once_id(word);
+  maru_dsm_lock(id);
+  if (!is_done(word))
+    return 1;
+  maru_dsm_unlock(id);
+  note_seen(id);
+  return 0;
+}
+
+void maru_threads_guard_abort(uint32_t *guard) {
+  if (!mr_object_alone())
+    maru_dsm_unlock(guard[1] / 2);
+}
+
+void maru_threads_guard_release(uint32_t *guard) {
+  guard[1] |= DONE;
+  maru_threads_guard_abort(guard);
 }

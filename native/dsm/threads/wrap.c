@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
@@ -116,6 +117,17 @@ EXIT(_exit)
 EXIT(_Exit)
 
 /* C++'s, there or not. */
+#define GUARD(type, name)                                                                          \
+  type __real___cxa_guard_##name(uint32_t *guard) __attribute__((weak));                           \
+  type __wrap___cxa_guard_##name(uint32_t *guard);                                                 \
+  type __wrap___cxa_guard_##name(uint32_t *guard) {                                                \
+    return &maru_threads_here != NULL ? maru_threads_guard_##name(guard)                           \
+                                      : __real___cxa_guard_##name(guard);                          \
+  }
+GUARD(int, acquire)
+GUARD(void, release)
+GUARD(void, abort)
+
 int __real___cxa_thread_atexit(void (*call)(void *), void *object, void *file)
     __attribute__((weak));
 int __wrap___cxa_thread_atexit(void (*call)(void *), void *object, void *file);

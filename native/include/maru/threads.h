@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <stdint.h>
 #include <time.h>
 
 #ifdef __cplusplus
@@ -34,6 +35,13 @@ int maru_threads_sigaltstack(const stack_t *stack, stack_t *old);
 /* As sigprocmask, for the thread; SIGBUS and SIGSEGV are never blocked. */
 int maru_threads_sigmask(int how, const sigset_t *set, sigset_t *old);
 int maru_threads_at_end(void (*call)(void *), void *object, void *file);
+
+/* For objects of C++ within functions, as `__cxa_guard_acquire` and so on: the object is made once,
+ * on some node, and is seen here.  `guard`: its 8 bytes.  The first 4 stay 0, so that the program
+ * always asks.  1: the caller makes it, and then calls one of the others. */
+int maru_threads_guard_acquire(uint32_t *guard);
+void maru_threads_guard_release(uint32_t *guard);
+void maru_threads_guard_abort(uint32_t *guard);
 
 /* A created thread begins on an idle node; docs/dsm.md says where, if there is none. */
 int maru_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*body)(void *),
