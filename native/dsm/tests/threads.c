@@ -89,6 +89,41 @@ static void memory(void) {
   printf("memory %ld\n", sum);
 }
 
+/* One sequence for all threads: each draws after the one before. */
+static void *draw(void *line) {
+  int first = rand();
+  long second = random();
+  double third = drand48();
+  long fourth = lrand48(), fifth = mrand48();
+  snprintf(line, 200, "%d %ld %.6f %ld %ld", first, second, third, fourth, fifth);
+  return NULL;
+}
+
+static void draw_in_turns(void) {
+  static char by_thread[200], by_main[200];
+  pthread_t id;
+  for (long i = 0; i < threads; i++) {
+    start(&id, draw, by_thread);
+    joined(id);
+    draw(by_main);
+    printf("%s, then %s\n", by_thread, by_main);
+  }
+}
+
+static void numbers_drawn(void) {
+  static char table[64];
+  unsigned short seed[3] = {1, 2, 3};
+  draw_in_turns();
+  srand(7);
+  srand48(7);
+  draw_in_turns();
+  char *before = initstate(9, table, sizeof table);
+  seed48(seed);
+  draw_in_turns();
+  require(setstate(before) == table, "setstate");
+  draw_in_turns();
+}
+
 /* Large blocks lie side by side, whatever small ones are taken between them. */
 static void heap(void) {
   enum { PAIRS = 100, SIZE = 70000 };
@@ -586,17 +621,10 @@ static void misuse(const char *how) {
 static const struct {
   const char *name;
   void (*run)(void);
-} parts[] = {{"memory", memory},
-             {"heap", heap},
-             {"maps", maps},
-             {"mutexes", mutexes},
-             {"conditions", conditions},
-             {"barriers", barriers},
-             {"specific", specific},
-             {"ends", ends},
-             {"rwlocks", rwlocks},
-             {"nested", nested},
-             {"handed", handed_on}};
+} parts[] = {{"memory", memory},     {"heap", heap},         {"random", numbers_drawn},
+             {"maps", maps},         {"mutexes", mutexes},   {"conditions", conditions},
+             {"barriers", barriers}, {"specific", specific}, {"ends", ends},
+             {"rwlocks", rwlocks},   {"nested", nested},     {"handed", handed_on}};
 
 int main(int number, char **arguments) {
   argument = "memory";

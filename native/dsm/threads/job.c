@@ -77,10 +77,11 @@ static void put_back(struct kept *kept) {
   free(kept->bytes);
 }
 
-static void make_table(const struct mr_keys *keys) {
+static void make_table(const struct mr_table *early) {
   struct mr_table *table = TABLE;
   table->libraries = stdout;
-  table->keys = *keys;
+  table->keys = early->keys;
+  table->numbers = early->numbers;
   for (uint32_t node = maru_dsm_nodes() - 1; node > 0; node--)
     table->idle[table->idle_count++] = (uint16_t)node;
 }
@@ -106,7 +107,7 @@ static void start_node(void) {
   mr_memory_pages((size_t)(EARLY - MR_ADDRESS) + blocks.size);
   put_back(&globals);
   put_back(&blocks);
-  make_table(&mr_threads_table()->keys);
+  make_table(mr_threads_table());
 }
 
 static void *run_main(void *unused) {

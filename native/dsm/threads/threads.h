@@ -30,9 +30,12 @@ struct mr_thread {
   bool ended, detached;
 };
 
+struct mr_numbers; /* where libc's random numbers are (numbers.c) */
+
 struct mr_table {
   void *libraries;
   struct mr_keys keys;
+  struct mr_numbers *numbers;     /* NULL: nobody has drawn any */
   struct mr_thread *first, *last; /* that no node has */
   uint32_t live;                  /* created, not ended */
   uint16_t idle_count, lender_count;

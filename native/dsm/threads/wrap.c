@@ -116,6 +116,37 @@ static void end_now(int status) {
 EXIT(_exit)
 EXIT(_Exit)
 
+/* ---- random numbers ----------------------------------------------------------------------- */
+
+/* The linker's. */
+extern const char __executable_start[], etext[];
+
+/* A program may have a function of that name itself: its other files call that. */
+static int is_programs(uintptr_t function) {
+  return function >= (uintptr_t)__executable_start && function < (uintptr_t)etext;
+}
+
+#define NUMBER(type, name, parameters, arguments)                                                  \
+  type __real_##name parameters;                                                                   \
+  type __wrap_##name parameters;                                                                   \
+  type __wrap_##name parameters {                                                                  \
+    return &maru_threads_here != NULL && !is_programs((uintptr_t)&__real_##name)                   \
+               ? maru_##name arguments                                                             \
+               : __real_##name arguments;                                                          \
+  }
+NUMBER(int, rand, (void), ())
+NUMBER(void, srand, (unsigned s), (s))
+NUMBER(long, random, (void), ())
+NUMBER(void, srandom, (unsigned s), (s))
+NUMBER(char *, initstate, (unsigned s, char *t, size_t n), (s, t, n))
+NUMBER(char *, setstate, (char *t), (t))
+NUMBER(double, drand48, (void), ())
+NUMBER(long, lrand48, (void), ())
+NUMBER(long, mrand48, (void), ())
+NUMBER(void, srand48, (long s), (s))
+NUMBER(unsigned short *, seed48, (unsigned short s[3]), (s))
+NUMBER(void, lcong48, (unsigned short p[7]), (p))
+
 /* C++'s, there or not. */
 #define GUARD(type, name)                                                                          \
   type __real___cxa_guard_##name(uint32_t *guard) __attribute__((weak));                           \

@@ -43,6 +43,20 @@ int maru_threads_guard_acquire(uint32_t *guard);
 void maru_threads_guard_release(uint32_t *guard);
 void maru_threads_guard_abort(uint32_t *guard);
 
+/* Libc's random numbers: one sequence for all nodes.  Each call takes a lock of the job. */
+int maru_rand(void);
+void maru_srand(unsigned seed);
+long maru_random(void);
+void maru_srandom(unsigned seed);
+char *maru_initstate(unsigned seed, char *table, size_t size);
+char *maru_setstate(char *table);
+double maru_drand48(void);
+long maru_lrand48(void);
+long maru_mrand48(void);
+void maru_srand48(long seed);
+unsigned short *maru_seed48(unsigned short seed[3]);
+void maru_lcong48(unsigned short parameters[7]);
+
 /* A created thread begins on an idle node; docs/dsm.md says where, if there is none. */
 int maru_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*body)(void *),
                         void *argument);
