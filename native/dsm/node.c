@@ -41,8 +41,7 @@ static int64_t call(mr_stack_function *function, uint64_t one, uint64_t two, uin
 /* Not where a handler has interrupted who has it. */
 static void lock_node(void) {
   if (pthread_mutex_lock(&mr_self.lock) == EDEADLK)
-    mr_node_die(STATUS_INTERNAL,
-                "a signal handler used the shared memory while a request was under way");
+    mr_node_die(STATUS_INTERNAL, MR_BY_HANDLER);
 }
 
 static void node_begin(void) {

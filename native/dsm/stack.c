@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/mman.h>
@@ -16,6 +17,7 @@ static struct {
   uint8_t *top; /* NULL: the program's stack will do */
   const void *ends[MR_STACKS_MAX];
   int count;
+  _Atomic bool used;
 } stacks;
 
 /* mr_stack_switch(top, function, one, two, three) */
@@ -87,8 +89,14 @@ int mr_stack_prepare(void) {
 }
 
 int64_t mr_stack_call(mr_stack_function *function, uint64_t one, uint64_t two, uint64_t three) {
-  return stacks.top == NULL ? function(one, two, three)
-                            : mr_stack_switch(stacks.top, function, one, two, three);
+  if (stacks.top == NULL)
+    return function(one, two, three);
+  /* Relaxed, all: this thread's handlers alone see it else. */
+  if (atomic_exchange_explicit(&stacks.used, true, memory_order_relaxed))
+    mr_node_die(STATUS_INTERNAL, MR_BY_HANDLER);
+  int64_t result = mr_stack_switch(stacks.top, function, one, two, three);
+  atomic_store_explicit(&stacks.used, false, memory_order_relaxed);
+  return result;
 }
 
 void mr_stack_end_at(const void *page) {

@@ -14,10 +14,13 @@
 
 typedef int64_t mr_stack_function(uint64_t one, uint64_t two, uint64_t three);
 
+#define MR_BY_HANDLER "a signal handler used the shared memory while a request was under way"
+
 /* From now on such a stack is there, and one for the handlers of faults in this thread.  -ENOMEM;
  * -ENOSYS: not on this processor. */
 int mr_stack_prepare(void);
-/* Calls it there, where that is; what its arguments point to must not be shared memory. */
+/* Calls it there, where that is; what its arguments point to must not be shared memory.  Ends the
+ * process where that is under way already: a handler of a signal would overwrite it. */
 int64_t mr_stack_call(mr_stack_function *function, uint64_t one, uint64_t two, uint64_t three);
 
 /* An access to that page is an overflow, and ends the process where it is checked.  At most

@@ -3,7 +3,7 @@
  *
  *     threads WHAT [THREADS]     see `parts` at the end; all: each in turn
  *     threads waited|closed|exits|left    how a process ends
- *     threads crowd|forks|deep|endless [THREADS]    what ends the job, or is ended
+ *     threads crowd|forks|deep|handles|endless [THREADS]    what ends the job, or is ended
  *
  * Over 500 lines: one program that a person can run by hand, each part as short as what it checks.
  */
@@ -12,12 +12,14 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -580,6 +582,20 @@ static void *says(void *unused) {
   return unused;
 }
 
+static void post(int number) {
+  (void)number;
+  sem_post(&done);
+}
+
+/* Its handler posts what it waits for. */
+static void wait_for_handler(void) {
+  const struct itimerval soon = {.it_value.tv_usec = 300000};
+  sem_init(&done, 0, 0);
+  signal(SIGALRM, post);
+  setitimer(ITIMER_REAL, &soon, NULL);
+  sem_wait(&done);
+}
+
 static void misuse(const char *how) {
   pthread_t id;
   bool closes = strcmp(how, "closed") == 0;
@@ -611,6 +627,8 @@ static void misuse(const char *how) {
   } else if (strcmp(how, "forks") == 0) {
     if (fork() == 0)
       _exit(0);
+  } else if (strcmp(how, "handles") == 0) {
+    wait_for_handler();
   } else if (strcmp(how, "deep") == 0) {
     volatile char *at = alloca(64 << 20);
     for (long i = 64 << 20; i > 0; i -= 4096)
