@@ -43,7 +43,10 @@ _Static_assert(sizeof(struct card) <= MR_NEAR_CARD, "it fits");
 struct segment {
   uint8_t token[TOKEN];
   _Alignas(64) _Atomic uint32_t fenced; /* 1: some node took this one for dead; never 0 again */
-  _Alignas(64) _Atomic uint32_t asleep; /* 1: its node wants the bell rung */
+  /* Which sleep its node is in, and wants the bell rung for; 0: it is awake.  The node alone says
+   * so: a writer that is stopped before it rings keeps no other from that. */
+  _Alignas(64) _Atomic uint64_t asleep;
+  _Atomic uint32_t rung; /* bytes that ever came to its pipe, or are on the way */
 };
 _Static_assert(sizeof(struct segment) <= HEADER, "it fits");
 
@@ -52,6 +55,7 @@ struct neighbour {
   uint8_t *memory, *twins; /* read alone; NULL: none */
   struct card card;
   int bell;
+  uint64_t rang;        /* the sleep for which this node rang last */
   bool ended;           /* before it was said whether it is near */
   _Atomic bool starved; /* bytes wait for room there */
   _Atomic bool forgotten;
@@ -65,7 +69,8 @@ struct mr_near {
   struct card card;
   int segment, bell[2];
   bool rests;            /* the bell may be rung since */
-  unsigned owed;         /* bytes that are in the pipe, or on the way */
+  uint32_t heard;        /* bytes that were ever read from the pipe */
+  uint64_t sleeps;       /* so many */
   uint16_t count, *list; /* near nodes */
   struct neighbour neighbours[];
 };
@@ -342,13 +347,17 @@ bool mr_near_ended(const struct mr_near *near, uint16_t node) {
 
 /* ---- streams ------------------------------------------------------------------------ */
 
-/* The other node sees what was written before, or this sees that it sleeps. */
-static void wake(const struct neighbour *n) {
+/* The other node sees what was written before, or this sees that it sleeps, and rings once. */
+static void wake(struct neighbour *n) {
   atomic_thread_fence(memory_order_seq_cst);
-  /* Relaxed: ordered by the fence.  Of several writers one rings. */
-  if (atomic_load_explicit(&n->segment->asleep, memory_order_relaxed) != 0 &&
-      atomic_exchange_explicit(&n->segment->asleep, 0, memory_order_relaxed) != 0)
-    (void)!write(n->bell, "", 1); /* full: it is rung */
+  /* Relaxed: ordered by the fence. */
+  uint64_t sleep = atomic_load_explicit(&n->segment->asleep, memory_order_relaxed);
+  if (sleep == 0 || sleep == n->rang)
+    return;
+  n->rang = sleep;
+  /* Before the byte is there: who finds that knows of it.  Relaxed: the pipe orders them. */
+  atomic_fetch_add_explicit(&n->segment->rung, 1, memory_order_relaxed);
+  (void)!write(n->bell, "", 1);
 }
 
 static struct mr_ring *out_to(const struct mr_near *near, uint16_t node) {
@@ -437,13 +446,17 @@ static void ask_again(const struct mr_near *near) {
       ask_for_room(out_to(near, near->list[i]));
 }
 
+/* Bytes that are in the pipe, or on the way.  Relaxed: one that is missed is found as it comes. */
+static uint32_t owed(const struct mr_near *near) {
+  return atomic_load_explicit(&near->own->rung, memory_order_relaxed) - near->heard;
+}
+
 int mr_near_rest(struct mr_near *near) {
-  /* Relaxed: a writer that rings clears it, and the worst is to look once more. */
-  bool still = near->rests && atomic_load_explicit(&near->own->asleep, memory_order_relaxed) != 0;
-  if (!still) {
+  if (!near->rests || owed(near) > 0) {
     mr_near_awake(near); /* or a bell that was rung since the last time would ring for ever */
     near->rests = true;
-    atomic_store_explicit(&near->own->asleep, 1, memory_order_relaxed);
+    /* Relaxed: ordered by the fence below. */
+    atomic_store_explicit(&near->own->asleep, ++near->sleeps, memory_order_relaxed);
   }
   /* After that: a reader that takes the wish sees that this node sleeps. */
   ask_again(near);
@@ -460,13 +473,13 @@ void mr_near_awake(struct mr_near *near) {
   if (near->rests) {
     near->rests = false;
     /* Relaxed: it says nothing of what was written. */
-    near->owed +=
-        atomic_exchange_explicit(&near->own->asleep, 0, memory_order_relaxed) == 0 ? 1 : 0;
+    atomic_store_explicit(&near->own->asleep, 0, memory_order_relaxed);
   }
-  if (near->owed == 0)
+  uint32_t there = owed(near);
+  if (there == 0)
     return;
-  ssize_t n = read(near->bell[0], bytes, near->owed < sizeof bytes ? near->owed : sizeof bytes);
-  near->owed -= n > 0 ? (unsigned)n : 0;
+  ssize_t n = read(near->bell[0], bytes, there < sizeof bytes ? there : sizeof bytes);
+  near->heard += n > 0 ? (uint32_t)n : 0;
 }
 
 /* ---- pages -------------------------------------------------------------------------- */

@@ -9,9 +9,10 @@
  *
  * A ring is a stream, as a connection is, and the frames are the same.  Its writer and its reader
  * never wait for each other.  A node that is about to sleep says so in its own segment, looks at
- * its rings once more, and sleeps. The next writer then rings its bell, a pipe.  A writer that
- * finds no room wishes to hear of it, and wishes again each time before it sleeps. The reader takes
- * the wish back, and rings if the writer sleeps: models/dsm-room.pml.
+ * its rings once more, and sleeps. Each node that writes then rings its bell, a pipe, once a sleep:
+ * another that rings may be stopped before it does.  A writer that finds no room wishes to hear of
+ * it, and wishes again each time before it sleeps. The reader takes the wish back, and rings if the
+ * writer sleeps: models/dsm-room.pml.
  *
  * A node that is killed anywhere in this leaves whole bytes. Its connection ends, which wakes the
  * others, and they look at all rings.  What a node wrote that was stopped before it rang is found
