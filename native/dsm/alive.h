@@ -10,8 +10,7 @@
  * after the silence began, the second twice as long behind it, the third four times. MR_SILENT_MS
  * is for that third one to come, up to a round trip of 90 ms: a short outage may have lost two.
  * With looks 250 ms apart both are some 2.75 s at most. What is left of MR_LOST_MS is for hosts
- * that are busy, as are looks up to 500 ms apart where a message wakes who looks. (TCP_USER_TIMEOUT
- * does not serve: it counts the time of a closed window, too.)
+ * that are busy. (TCP_USER_TIMEOUT does not serve: it counts the time of a closed window, too.)
  *
  * A kernel asks at a closed window ever more seldom, at last every two minutes.  So the death of a
  * host whose process was stopped before is noticed after as long as that had been, at most that.

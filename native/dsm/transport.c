@@ -15,6 +15,7 @@
 
 #include <errno.h>
 #include <maru/wait.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,9 +68,10 @@ struct mr_transport {
   int busy;                 /* while no link carries any, since the last look at them; of SELDOM */
   struct mr_link *slow;     /* NULL: as fast as the network is */
   struct mr_looks looks;
-  int64_t silent; /* so long may a peer be; 0: for ever */
-  bool left;      /* it has said farewell */
-  bool hushed;    /* a message on a link does not make it readable for the kernel */
+  _Atomic int64_t look_at; /* when the next is due */
+  int64_t silent;          /* so long may a peer be; 0: for ever */
+  bool left;               /* it has said farewell */
+  bool hushed;             /* a message on a link does not make it readable for the kernel */
   struct link links[];
 };
 
@@ -618,6 +620,9 @@ static int look_at_links(struct mr_transport *t, const struct mr_transport_sink 
 
 static int serve_now(struct mr_transport *t, const struct mr_transport_sink *sink, void *context) {
   bool look = mr_looks_due(&t->looks, maru_now_ns()), full;
+  /* Relaxed: who reads the one before looks too early, and serves. */
+  if (look)
+    atomic_store_explicit(&t->look_at, t->looks.last + t->looks.pause, memory_order_relaxed);
   int came = t->near != NULL ? serve_near(t, sink, context) : 0;
   if (t->fabric != NULL && came >= 0)
     came = plus(came, serve_fabric(t, sink, context));
@@ -723,7 +728,9 @@ int mr_transport_map(const struct mr_transport *transport, uint16_t node, enum m
 
 int64_t mr_transport_patience(const struct mr_transport *transport) {
   int64_t fabric = transport->fabric != NULL ? mr_fabric_patience(transport->fabric) : -1;
-  return fabric >= 0 && fabric < transport->looks.pause ? fabric : transport->looks.pause;
+  int64_t left = atomic_load_explicit(&transport->look_at, memory_order_relaxed) - maru_now_ns();
+  left = left > 0 ? left : 0;
+  return fabric >= 0 && fabric < left ? fabric : left;
 }
 
 int64_t mr_transport_due(const struct mr_transport *transport) {

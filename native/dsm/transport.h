@@ -12,8 +12,8 @@
  * (alive.h).  One that is stopped is waited for, without end or for as long as the job says.
  *
  * Thread-safety: calls exclude each other, which is the owner's business; but for
- * mr_transport_descriptor, mr_transport_tells_of_sends and mr_transport_patience, which always say
- * the same.
+ * mr_transport_descriptor and mr_transport_tells_of_sends, which always say the same, and
+ * mr_transport_patience.
  * Errors are negative errno.
  */
 #ifndef MARU_DSM_TRANSPORT_H
@@ -127,7 +127,8 @@ bool mr_transport_tells_of_sends(const struct mr_transport *transport);
 bool mr_transport_awake(struct mr_transport *transport);
 /* -EAGAIN: something is there to be served already. */
 int mr_transport_rest(struct mr_transport *transport);
-/* How long one may rely on the descriptor, in ns: then it is to be served, whatever that says. */
+/* How long one may rely on the descriptor from now on, in ns: then it is to be served, whatever
+ * that says, as a look at silent peers is due.  What comes meanwhile does not put that off. */
 int64_t mr_transport_patience(const struct mr_transport *transport);
 /* When a message that the descriptor has told of is to be served; INT64_MAX: there is none. */
 int64_t mr_transport_due(const struct mr_transport *transport);

@@ -1,7 +1,7 @@
 /* Description: whatever carries messages, a node's last ones come before its farewell. A node that
- * looks only when it is told misses none. The end of a node is known to those that live in bounded
- * time, however much others send them.  Where another process takes a dead node's place, those that
- * live meet it, and hear all that it says. */
+ * looks only when it is told misses none. Who sleeps does so until the next look at most. The end
+ * of a node is known to those that live in bounded time, however much others send them.  Where
+ * another process takes a dead node's place, those that live meet it, and hear all that it says. */
 #define _GNU_SOURCE
 #include "../fabric.h"
 #include "../transport.h"
@@ -174,6 +174,23 @@ static void doze(void *name) {
   }
   CHECK(seen.in_order && seen.farewell);
   CHECK_EQUAL(seen.messages, MESSAGES);
+  CHECK_EQUAL(mr_transport_farewell(transport), 0);
+  mr_transport_close(transport);
+}
+
+/* Node 1: what it may still sleep becomes less, whatever came since the last look. */
+static void sleep_less(void *name) {
+  struct mr_transport *transport = join_as(1, name);
+  struct seen seen = {.in_order = true};
+  CHECK(mr_transport_serve(transport, &sink, &seen) >= 0);
+  int64_t left = mr_transport_patience(transport), now = maru_now_ns(), end = now + left;
+  while (now < end) {
+    poll(NULL, 0, 1);
+    CHECK(mr_transport_patience(transport) <= end - now);
+    now = maru_now_ns();
+  }
+  CHECK_EQUAL(mr_transport_patience(transport), 0);
+  serve_until_end(transport, &seen);
   CHECK_EQUAL(mr_transport_farewell(transport), 0);
   mr_transport_close(transport);
 }
@@ -454,6 +471,7 @@ int main(void) {
     try(always[i]);
     run_again(always[i]);
     run(always[i], 2, (void (*const[])(void *)){leave, doze});
+    run(always[i], 2, (void (*const[])(void *)){leave, sleep_less});
     run(always[i], 2, (void (*const[])(void *)){expect, begin_late});
     run(always[i], 2, (void (*const[])(void *)){give_up, say_nothing});
   }
