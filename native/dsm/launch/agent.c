@@ -101,16 +101,20 @@ static void tell_ports(struct job *job) {
 
 /* From the one who started us. */
 static void obey(struct job *job) {
-  static char body[MR_LAUNCH_INPUT + 1];
-  struct mr_frame frame;
-  bool good = mr_frame_read(job, 0, &frame, body, sizeof body);
-  if (good && frame.kind == FRAME_SIGNAL)
-    end_nodes(job, frame.value);
-  else if (good && frame.kind == FRAME_INPUT && frame.length == 0)
+  static struct mr_frame_part part;
+  const struct mr_frame *frame = &part.head;
+  enum mr_frame_come come = mr_frame_come(&part, 0);
+  if (come == COME_PART)
+    return;
+  bool good = come == COME_WHOLE;
+  if (good && frame->kind == FRAME_SIGNAL)
+    end_nodes(job, frame->value);
+  else if (good && frame->kind == FRAME_INPUT && frame->length == 0)
     mr_launch_input_end(job);
-  else if (good && frame.kind == FRAME_INPUT && mr_launch_input_give(job, body, frame.length))
-    mr_mirror_gave(job, frame.length);
-  else if (!good || !mr_mirror_obey(job, &frame, body))
+  else if (good && frame->kind == FRAME_INPUT &&
+           mr_launch_input_give(job, part.body, frame->length))
+    mr_mirror_gave(job, frame->length);
+  else if (!good || !mr_mirror_obey(job, frame, part.body))
     end_nodes(job, SIGKILL);
 }
 

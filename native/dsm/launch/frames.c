@@ -33,3 +33,34 @@ bool mr_frame_read(struct job *job, int fd, struct mr_frame *frame, char *body, 
   body[frame->length] = 0;
   return true;
 }
+
+/* No byte of the next frame. */
+static enum mr_frame_come read_piece(struct mr_frame_part *part, int fd) {
+  const size_t head = sizeof part->head;
+  bool in_head = part->have < head;
+  size_t in_body = in_head ? 0 : part->have - head;
+  ssize_t n = in_head ? read(fd, (char *)&part->head + part->have, head - part->have)
+                      : read(fd, part->body + in_body, part->head.length - in_body);
+  if (n < 0 && (errno == EINTR || errno == EAGAIN))
+    return COME_PART;
+  if (n <= 0)
+    return COME_GONE;
+  part->have += (size_t)n;
+  if (part->have < head)
+    return COME_PART;
+  if (part->head.length >= sizeof part->body)
+    return COME_GONE;
+  if (part->have < head + part->head.length)
+    return COME_PART;
+  part->body[part->head.length] = 0;
+  part->have = 0;
+  return COME_WHOLE;
+}
+
+enum mr_frame_come mr_frame_come(struct mr_frame_part *part, int fd) {
+  struct pollfd polled = {.fd = fd, .events = POLLIN};
+  enum mr_frame_come come = COME_PART;
+  while (come == COME_PART && poll(&polled, 1, 0) > 0)
+    come = read_piece(part, fd);
+  return come;
+}

@@ -39,11 +39,28 @@ struct mr_frame {
 
 #define MR_FRAME_MAX (MR_LAUNCH_LINE + 1u)
 
-/* To who does not read any more it goes nowhere: reading from there will tell. */
+/* Waits until all is written. To who does not read any more it goes nowhere: reading from there
+ * will tell. */
 void mr_frame_send(struct job *job, int fd, enum mr_frame_kind kind, unsigned node, int value,
                    const void *body, size_t length);
-/* The next one; the body, of less than `most` bytes, ends with a zero that is not counted.  False:
- * there is none, or patience is over. */
+/* Waits for the next one; the body, of less than `most` bytes, ends with a zero that is not
+ * counted. False: there is none, or patience is over. */
 bool mr_frame_read(struct job *job, int fd, struct mr_frame *frame, char *body, size_t most);
+
+/* A frame that comes piece by piece. */
+struct mr_frame_part {
+  struct mr_frame head;
+  size_t have; /* of the head and the body */
+  char body[MR_FRAME_MAX];
+};
+
+enum mr_frame_come {
+  COME_PART,  /* more is to come */
+  COME_WHOLE, /* it is there, and its body ends as above, until the next call */
+  COME_GONE   /* there is none: the connection has ended, or brings something else */
+};
+
+/* Reads what is there of one frame, and waits for nothing. */
+enum mr_frame_come mr_frame_come(struct mr_frame_part *part, int fd);
 
 #endif

@@ -29,7 +29,8 @@
 /* The agent draws the ports. */
 #define ANY_PORT 1
 
-/* Nodes that are to begin again have so long to end; then their host counts as lost. */
+/* While its nodes are killed so that all begin again a host may say nothing for so long; then it
+ * counts as lost. */
 #define CUT_MS 5000
 
 /* A host whose agent was started has so long to say its nodes' ports: ssh gives up the connection
@@ -106,29 +107,23 @@ static void leave(struct job *job, int signal) {
   exit(job->status);
 }
 
-static bool speaks(struct job *job, const struct host *host) {
-  const int64_t end = mr_launch_now() + AGENT_MS;
-  for (int64_t left; (left = end - mr_launch_now()) > 0;) {
-    struct pollfd polled[] = {{.fd = host->from, .events = POLLIN},
-                              {.fd = job->signals, .events = POLLIN}};
-    if (poll(polled, 2, (int)left) > 0 && polled[1].revents != 0)
-      mr_launch_read_signals(job);
-    if (polled[0].revents != 0)
-      return true;
-  }
-  return false;
-}
-
 /* Why there are none; NULL: there are. */
 static const char *hear_ports(struct job *job, const struct host *host, uint16_t *ports) {
-  struct mr_frame frame;
-  char body[MR_LAUNCH_NODES * 2 + 2];
-  if (!speaks(job, host))
-    return SILENT;
-  if (!mr_frame_read(job, host->from, &frame, body, sizeof body) || frame.kind != FRAME_PORTS ||
-      frame.length != host->here * sizeof *ports)
+  const struct mr_frame *frame = &host->part->head;
+  const int64_t end = mr_launch_now() + AGENT_MS;
+  enum mr_frame_come come = COME_PART;
+  for (int64_t left; come == COME_PART; come = mr_frame_come(host->part, host->from)) {
+    struct pollfd polled[] = {{.fd = host->from, .events = POLLIN},
+                              {.fd = job->signals, .events = POLLIN}};
+    if ((left = end - mr_launch_now()) <= 0)
+      return SILENT;
+    if (poll(polled, 2, (int)left) > 0 && polled[1].revents != 0)
+      mr_launch_read_signals(job);
+  }
+  if (come == COME_GONE || frame->kind != FRAME_PORTS || frame->node != host->first ||
+      frame->length != host->here * sizeof *ports)
     return "no agent could be started there";
-  memcpy(ports + host->first, body, frame.length);
+  memcpy(ports + host->first, host->part->body, frame->length);
   return NULL;
 }
 
@@ -159,6 +154,8 @@ static void hang_up(struct host *host) {
     close(host->from);
   }
   host->to = host->from = -1;
+  free(host->part);
+  host->part = NULL;
 }
 
 static void say_lost(const struct host *host) {
@@ -240,27 +237,35 @@ static bool is_place(const struct job *job, const struct mr_frame *frame) {
          frame->value <= UINT16_MAX;
 }
 
-static void hear(struct job *job, struct host *host) {
-  static char body[MR_FRAME_MAX];
-  struct mr_frame frame;
-  bool good = mr_frame_read(job, host->from, &frame, body, sizeof body) &&
-              frame.node >= host->first && frame.node - host->first < host->here;
-  if (good && frame.kind == FRAME_LINE && (frame.value == 1 || frame.value == 2))
-    mr_launch_line(job, frame.node, frame.value, body, frame.length);
-  else if (good && frame.kind == FRAME_TAKEN)
-    mr_launch_input_taken(job, frame.value);
-  else if (good && frame.kind == FRAME_OVER)
-    mr_launch_over(job, frame.value);
-  else if (good && frame.kind == FRAME_TOLD)
+static void heed(struct job *job, struct host *host, const struct mr_frame *frame,
+                 const char *body) {
+  if (frame->kind == FRAME_LINE && (frame->value == 1 || frame->value == 2))
+    mr_launch_line(job, frame->node, frame->value, body, frame->length);
+  else if (frame->kind == FRAME_TAKEN)
+    mr_launch_input_taken(job, frame->value);
+  else if (frame->kind == FRAME_OVER)
+    mr_launch_over(job, frame->value);
+  else if (frame->kind == FRAME_TOLD)
     host->told = true;
-  else if (good && is_place(job, &frame))
-    start_alone(job, host, frame.value);
-  else if (good && frame.kind == FRAME_PLACE)
+  else if (is_place(job, frame))
+    start_alone(job, host, frame->value);
+  else if (frame->kind == FRAME_PLACE)
     ; /* all begin again meanwhile */
-  else if (good && frame.kind == FRAME_ENDED && host->alive > 0) {
+  else if (frame->kind == FRAME_ENDED && host->alive > 0) {
     host->alive--;
-    mr_launch_ended(job, frame.node, frame.value);
-  } else if (!good || !mr_mirror_hear(job, &frame, body))
+    mr_launch_ended(job, frame->node, frame->value);
+  } else if (!mr_mirror_hear(job, frame, body))
+    lose_host(job, host);
+}
+
+/* A host that stops within a frame holds up no other. */
+static void hear(struct job *job, struct host *host) {
+  const struct mr_frame *frame = &host->part->head;
+  enum mr_frame_come come = mr_frame_come(host->part, host->from);
+  host->heard = mr_launch_now();
+  if (come == COME_WHOLE && frame->node >= host->first && frame->node - host->first < host->here)
+    heed(job, host, frame, host->part->body);
+  else if (come != COME_PART)
     lose_host(job, host);
 }
 
@@ -334,31 +339,61 @@ static int step_checkpoints(struct job *job) {
   return again;
 }
 
-/* Nodes are being ended so that all begin again: how long to wait for that; those that have had
- * their time are cut off. */
-static int cut_off(struct job *job, int64_t *until) {
-  if (!job->keep->recovering || job->ending) {
-    *until = 0;
-    return -1;
-  }
-  int64_t now = mr_launch_now();
-  *until = *until == 0 ? now + CUT_MS : *until;
-  for (unsigned i = 0; i < all.count && now >= *until; i++)
-    if (all.host[i].from >= 0)
-      lose_host(job, &all.host[i]);
-  return now < *until ? (int)(*until - now) : 0;
-}
-
 static int sooner(int one, int other) {
   return one < 0 || (other >= 0 && other < one) ? other : one;
 }
 
-static int patience_of(struct job *job, int64_t *until) {
+/* ---- silent hosts ------------------------------------------------------------------------- */
+
+/* Where nodes are killed: how long a host may say nothing, in ms, and since when that has been so.
+ * -1: else it may for ever. */
+struct silence {
+  int limit;
+  int64_t since;
+};
+
+static void note_silence(const struct job *job, struct silence *silence) {
+  bool again = job->keep != NULL && job->keep->recovering && !job->ending;
+  int limit = job->killed ? MR_LAUNCH_AGAIN_MS : again ? CUT_MS : -1;
+  if (limit != silence->limit)
+    *silence = (struct silence){.limit = limit, .since = mr_launch_now()};
+}
+
+/* When that one has had its time.  One whose link is slow is heard again and again, and hears late
+ * that it is to kill: only a user does not wait for that. */
+static int64_t cut_at(const struct job *job, const struct host *host,
+                      const struct silence *silence) {
+  int64_t since = host->heard > silence->since ? host->heard : silence->since;
+  int64_t at = since + silence->limit, last = silence->since + CUT_MS;
+  return job->interrupted && at > last ? last : at;
+}
+
+/* We may have been kept from reading it. */
+static bool has_more(const struct host *host) {
+  struct pollfd polled = {.fd = host->from, .events = POLLIN};
+  return poll(&polled, 1, 0) > 0;
+}
+
+static void cut_off(struct job *job, const struct silence *silence) {
+  for (unsigned i = 0; i < all.count && silence->limit >= 0; i++) {
+    struct host *host = &all.host[i];
+    if (host->from >= 0 && cut_at(job, host, silence) <= mr_launch_now() &&
+        (job->interrupted || !has_more(host)))
+      lose_host(job, host);
+  }
+}
+
+static int patience_of(struct job *job, struct silence *silence) {
   int patience = mr_launch_input_patience(job, mr_launch_patience(job));
-  if (job->keep == NULL)
-    return patience;
-  patience = sooner(patience, step_checkpoints(job));
-  return sooner(patience, cut_off(job, until));
+  if (job->keep != NULL)
+    patience = sooner(patience, step_checkpoints(job));
+  note_silence(job, silence);
+  for (unsigned i = 0; i < all.count && silence->limit >= 0; i++) {
+    int64_t left = cut_at(job, &all.host[i], silence) - mr_launch_now();
+    if (all.host[i].from >= 0)
+      patience = sooner(patience, left > 0 ? (int)left : 0);
+  }
+  return patience;
 }
 
 /* ---- the job ------------------------------------------------------------------------------- */
@@ -381,9 +416,9 @@ static void end_agents(void) {
 /* Agents end by themselves after their nodes. */
 static void watch_hosts(struct job *job) {
   static struct pollfd polled[MR_LAUNCH_NODES + 3];
-  int64_t until = 0;
+  struct silence silence = {.limit = -1};
   for (bool any = true; any;) {
-    int patience = patience_of(job, &until);
+    int patience = patience_of(job, &silence);
     any = false;
     for (unsigned i = 0; i < all.count; i++) {
       polled[i] = (struct pollfd){.fd = all.host[i].from, .events = POLLIN};
@@ -401,11 +436,7 @@ static void watch_hosts(struct job *job) {
     if (ready > 0 && polled[all.count + 2].revents != 0)
       job->keep->moving = mr_move_hear(&move, &all, job->nodes);
     mr_launch_read_signals(job);
-    /* An agent that does not answer KILL is cut off. */
-    if (job->killed && ready == 0)
-      for (unsigned i = 0; i < all.count; i++)
-        if (all.host[i].from >= 0)
-          lose_host(job, &all.host[i]);
+    cut_off(job, &silence);
   }
   end_agents();
 }
@@ -413,6 +444,9 @@ static void watch_hosts(struct job *job) {
 static void begin_host(struct job *job, struct host *host) {
   host->alive = host->here;
   host->told = false;
+  host->part = calloc(1, sizeof *host->part);
+  if (host->part == NULL)
+    mr_launch_fail(STATUS_MARU_FAILED, "no memory", "");
   start_agent(job, host);
   tell_begin(job, host);
 }

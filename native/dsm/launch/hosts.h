@@ -7,7 +7,7 @@
 #ifndef MARU_DSM_LAUNCH_HOSTS_H
 #define MARU_DSM_LAUNCH_HOSTS_H
 
-#include "launch.h"
+#include "frames.h"
 
 #define MR_HOST_NAME 256
 
@@ -17,10 +17,12 @@ struct host {
   unsigned first, here, alive;
   struct sockaddr_storage address;
   pid_t pid;
-  int to, from; /* -1: ended */
-  bool told;    /* all that its nodes wrote has come, and they have ended */
-  bool lost;    /* it ended before that */
-  bool failed;  /* no agent could be started there since the last loss */
+  int to, from;               /* -1: ended */
+  struct mr_frame_part *part; /* what comes from it; NULL: nothing does */
+  int64_t heard;              /* ms: something came from it */
+  bool told;                  /* all that its nodes wrote has come, and they have ended */
+  bool lost;                  /* it ended before that */
+  bool failed;                /* no agent could be started there since the last loss */
 };
 
 struct mr_hosts {

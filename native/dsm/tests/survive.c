@@ -3,7 +3,7 @@
  *
  *     survive NODES STEPS [MILLISECONDS [early|bus|segv|environment|unwatched|mapping|waits|ticks|
  *                                        holds|differs|given|given-else|talks|breaks|
- *                                        faults|leaves|reads]]
+ *                                        faults|leaves|reads|line]]
  *
  * What it prints follows from NODES and STEPS alone.  `early`, `bus`, `segv`: what is made before
  * maru_dsm_init cannot be saved either.  `waits`: does nothing of that.  Node 1 waits with changes
@@ -15,7 +15,8 @@
  * node prints STEPS lines of a KiB, after MILLISECONDS. Then node 1 is lost, once, where there is
  * SURVIVE_FOLDER.  `breaks`: there its connections end instead.  `faults`: there node 1 is lost
  * once, and what repeats it aborts, once.  `leaves`: node 1 ends with 0, and says no farewell.
- * `reads`: node 0 computes until there is input, and reads that to its end.
+ * `reads`: node 0 computes until there is input, and reads that to its end.  `line`: node 1 has
+ * begun a line of 20 kB at the checkpoints of MILLISECONDS; there it is lost after that, once.
  */
 #define _GNU_SOURCE
 #include <maru/dsm.h>
@@ -326,6 +327,19 @@ static void read_all(void) {
   maru_dsm_barrier(MEET);
 }
 
+static void begin_line(void) {
+  const char *folder = getenv("SURVIVE_FOLDER");
+  for (int i = 0; maru_dsm_node() == 1 && i < 20000; i++)
+    putchar('0' + i % 10);
+  fflush(stdout);
+  work_for(milliseconds);
+  if (maru_dsm_node() == 1 && folder != NULL)
+    be_lost_once(folder);
+  maru_dsm_barrier(MEET);
+  if (maru_dsm_node() == 1)
+    printf(" ends\n");
+}
+
 static void share(void) {
   cells = maru_dsm_alloc(CELLS * sizeof *cells);
   list = maru_dsm_alloc(sizeof *list);
@@ -382,6 +396,8 @@ int main(int count, char **arguments) {
     _exit(0);
   else if (strcmp(what, "reads") == 0)
     read_all();
+  else if (strcmp(what, "line") == 0)
+    begin_line();
   else
     go_down(0);
   unsigned long all = 0;
