@@ -43,6 +43,20 @@ struct mr_frame {
  * will tell. */
 void mr_frame_send(struct job *job, int fd, enum mr_frame_kind kind, unsigned node, int value,
                    const void *body, size_t length);
+/* Frames to who may not read now.  Each is whole behind the one before, whatever is put meanwhile.
+ */
+struct mr_frame_queue {
+  char *bytes;
+  size_t length, room;
+};
+
+/* False: there is no memory. */
+bool mr_frame_put(struct mr_frame_queue *queue, enum mr_frame_kind kind, unsigned node, int value,
+                  const void *body, size_t length);
+/* Writes what finds room there, and waits for nothing. To who does not read any more as above. */
+void mr_frame_flush(struct mr_frame_queue *queue, int fd);
+void mr_frame_drop(struct mr_frame_queue *queue);
+
 /* Waits for the next one; the body, of less than `most` bytes, ends with a zero that is not
  * counted. False: there is none, or patience is over. */
 bool mr_frame_read(struct job *job, int fd, struct mr_frame *frame, char *body, size_t most);

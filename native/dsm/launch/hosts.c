@@ -127,10 +127,26 @@ static const char *hear_ports(struct job *job, const struct host *host, uint16_t
   return NULL;
 }
 
-static void signal_hosts(struct job *job, int signal) {
+/* Waits for nobody: an agent that writes to us may not read now, and a signal may come meanwhile.
+ */
+static void tell(struct host *host, enum mr_frame_kind kind, unsigned node, int value,
+                 const void *body, size_t length) {
+  if (host->to < 0)
+    return;
+  if (!mr_frame_put(&host->queue, kind, node, value, body, length))
+    mr_launch_fail(STATUS_MARU_FAILED, "no memory for what an agent is told", "");
+  mr_frame_flush(&host->queue, host->to);
+}
+
+static void tell_all(enum mr_frame_kind kind, unsigned node, int value, const void *body,
+                     size_t length) {
   for (unsigned i = 0; i < all.count; i++)
-    if (all.host[i].to >= 0)
-      mr_frame_send(job, all.host[i].to, FRAME_SIGNAL, 0, signal, "", 0);
+    tell(&all.host[i], kind, node, value, body, length);
+}
+
+static void signal_hosts(struct job *job, int signal) {
+  (void)job;
+  tell_all(FRAME_SIGNAL, 0, signal, "", 0);
 }
 
 static void tell_addresses(struct job *job, const uint16_t *ports) {
@@ -156,6 +172,7 @@ static void hang_up(struct host *host) {
   host->to = host->from = -1;
   free(host->part);
   host->part = NULL;
+  mr_frame_drop(&host->queue);
 }
 
 static void say_lost(const struct host *host) {
@@ -187,8 +204,8 @@ static void send_input(struct job *job) {
   size_t length = mr_launch_input_read(job, bytes);
   if (job->keep != NULL)
     job->keeps->gave(job, bytes, length);
-  if ((length > 0 || job->input.from < 0) && all.host[0].to >= 0)
-    mr_frame_send(job, all.host[0].to, FRAME_INPUT, 0, 0, bytes, length);
+  if (length > 0 || job->input.from < 0)
+    tell(&all.host[0], FRAME_INPUT, 0, 0, bytes, length);
 }
 
 /* ---- a node alone -------------------------------------------------------------------------- */
@@ -197,17 +214,16 @@ static void send_input(struct job *job) {
 static void ask_for_place(struct job *job) {
   struct keep *keep = job->keep;
   unsigned node = (unsigned)keep->single;
-  const struct host *host = mr_hosts_of(&all, node);
+  struct host *host = mr_hosts_of(&all, node);
   const struct keep_begun *begun = &keep->begun_lines[node];
   const void *words;
   keep->page->restore = keep->committed;
   size_t length = mr_mirror_words(keep, &words);
-  for (unsigned i = 0; i < all.count && length > 0; i++)
-    if (all.host[i].to >= 0)
-      mr_frame_send(job, all.host[i].to, FRAME_WORDS, 0, 0, words, length);
+  if (length > 0)
+    tell_all(FRAME_WORDS, 0, 0, words, length);
   keep->clears = true;
-  mr_frame_send(job, host->to, FRAME_BEGUN, node, 0, begun->line, begun->length);
-  mr_frame_send(job, host->to, FRAME_ALONE, node, 0, "", 0);
+  tell(host, FRAME_BEGUN, node, 0, begun->line, begun->length);
+  tell(host, FRAME_ALONE, node, 0, "", 0);
 }
 
 static void give_input_again(struct job *job);
@@ -221,10 +237,7 @@ static void start_alone(struct job *job, struct host *host, int port) {
   mr_address_write(&host->address, (unsigned)port, text);
   mr_address_read(text, &line->address);
   job->keeps->alone(job);
-  for (unsigned i = 0; i < all.count; i++)
-    if (all.host[i].to >= 0)
-      mr_frame_send(job, all.host[i].to, FRAME_AGAIN, node, (int)load(&line->again), &line->address,
-                    sizeof line->address);
+  tell_all(FRAME_AGAIN, node, (int)load(&line->again), &line->address, sizeof line->address);
   host->alive++;
   job->alive++;
   if (node == 0)
@@ -333,9 +346,8 @@ static int step_checkpoints(struct job *job) {
   if (move.wanted && !job->keep->moving && !job->keep->recovering && !job->ending)
     tell_of_move(job);
   size_t length = mr_mirror_words(job->keep, &words);
-  for (unsigned i = 0; i < all.count && length > 0; i++)
-    if (all.host[i].to >= 0)
-      mr_frame_send(job, all.host[i].to, FRAME_WORDS, 0, 0, words, length);
+  if (length > 0)
+    tell_all(FRAME_WORDS, 0, 0, words, length);
   return again;
 }
 
@@ -415,25 +427,32 @@ static void end_agents(void) {
 
 /* Agents end by themselves after their nodes. */
 static void watch_hosts(struct job *job) {
-  static struct pollfd polled[MR_LAUNCH_NODES + 3];
+  static struct pollfd polled[2 * MR_LAUNCH_NODES + 3];
+  struct pollfd *out = polled + all.count, *others = out + all.count;
   struct silence silence = {.limit = -1};
   for (bool any = true; any;) {
     int patience = patience_of(job, &silence);
     any = false;
     for (unsigned i = 0; i < all.count; i++) {
-      polled[i] = (struct pollfd){.fd = all.host[i].from, .events = POLLIN};
-      any |= all.host[i].from >= 0;
+      const struct host *host = &all.host[i];
+      polled[i] = (struct pollfd){.fd = host->from, .events = POLLIN};
+      out[i] = (struct pollfd){.fd = host->queue.length > 0 ? host->to : -1, .events = POLLOUT};
+      any |= host->from >= 0;
     }
-    polled[all.count] = (struct pollfd){.fd = job->signals, .events = POLLIN};
-    polled[all.count + 1] = mr_launch_input_from(job);
-    polled[all.count + 2] = mr_move_poll(&move);
-    int ready = any ? poll(polled, all.count + 3, patience) : 0;
-    for (unsigned i = 0; i < all.count && ready > 0; i++)
-      if (polled[i].fd >= 0 && polled[i].revents != 0)
+    others[0] = (struct pollfd){.fd = job->signals, .events = POLLIN};
+    others[1] = mr_launch_input_from(job);
+    others[2] = mr_move_poll(&move);
+    if (any)
+      poll(polled, 2 * all.count + 3, patience);
+    for (unsigned i = 0; i < all.count; i++) {
+      if (polled[i].revents != 0)
         hear(job, &all.host[i]);
-    if (ready > 0 && polled[all.count + 1].revents != 0)
+      if (out[i].revents != 0)
+        mr_frame_flush(&all.host[i].queue, all.host[i].to);
+    }
+    if (others[1].revents != 0)
       send_input(job);
-    if (ready > 0 && polled[all.count + 2].revents != 0)
+    if (others[2].revents != 0)
       job->keep->moving = mr_move_hear(&move, &all, job->nodes);
     mr_launch_read_signals(job);
     cut_off(job, &silence);
@@ -513,9 +532,9 @@ static void give_input_again(struct job *job) {
   const struct keep *keep = job->keep;
   job->input.given = keep->input_length;
   if (keep->input_length > 0)
-    mr_frame_send(job, all.host[0].to, FRAME_INPUT, 0, 0, keep->input, keep->input_length);
+    tell(&all.host[0], FRAME_INPUT, 0, 0, keep->input, keep->input_length);
   if (job->input.from < 0)
-    mr_frame_send(job, all.host[0].to, FRAME_INPUT, 0, 0, "", 0);
+    tell(&all.host[0], FRAME_INPUT, 0, 0, "", 0);
 }
 
 /* False: no host is left; the job is over. */

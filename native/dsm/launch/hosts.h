@@ -17,12 +17,13 @@ struct host {
   unsigned first, here, alive;
   struct sockaddr_storage address;
   pid_t pid;
-  int to, from;               /* -1: ended */
-  struct mr_frame_part *part; /* what comes from it; NULL: nothing does */
-  int64_t heard;              /* ms: something came from it */
-  bool told;                  /* all that its nodes wrote has come, and they have ended */
-  bool lost;                  /* it ended before that */
-  bool failed;                /* no agent could be started there since the last loss */
+  int to, from;                /* -1: ended */
+  struct mr_frame_queue queue; /* what is on its way to it */
+  struct mr_frame_part *part;  /* what comes from it; NULL: nothing does */
+  int64_t heard;               /* ms: something came from it */
+  bool told;                   /* all that its nodes wrote has come, and they have ended */
+  bool lost;                   /* it ended before that */
+  bool failed;                 /* no agent could be started there since the last loss */
 };
 
 struct mr_hosts {
@@ -40,7 +41,7 @@ bool mr_hosts_replace(struct mr_hosts *all, struct host *lost);
 /* Whether a host of that name is left. */
 bool mr_hosts_has(const struct mr_hosts *all, const char *name);
 /* Where that node is, or will be. */
-const struct host *mr_hosts_of(const struct mr_hosts *all, unsigned node);
+struct host *mr_hosts_of(struct mr_hosts *all, unsigned node);
 /* While no agent runs: the node is to start there.  What it leaves is to spare.  False: that host
  * was lost meanwhile, or the table is full. */
 bool mr_hosts_move(struct mr_hosts *all, unsigned nodes, unsigned node, const char *name);

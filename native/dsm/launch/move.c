@@ -88,8 +88,7 @@ static bool read_wish(char *text, unsigned *node, char **host) {
   return true;
 }
 
-static void take_wish(struct mr_move *move, const struct mr_hosts *all, unsigned nodes,
-                      char *text) {
+static void take_wish(struct mr_move *move, struct mr_hosts *all, unsigned nodes, char *text) {
   char *host;
   if (!read_wish(text, &move->node, &host))
     mr_move_answer(move, STATUS_USAGE, "NODE=HOST is needed");
@@ -105,7 +104,7 @@ static void take_wish(struct mr_move *move, const struct mr_hosts *all, unsigned
   }
 }
 
-bool mr_move_hear(struct mr_move *move, const struct mr_hosts *all, unsigned nodes) {
+bool mr_move_hear(struct mr_move *move, struct mr_hosts *all, unsigned nodes) {
   char text[MR_HOST_NAME + 16];
   if (move->asker < 0) {
     meet(move);

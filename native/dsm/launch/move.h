@@ -28,7 +28,7 @@ void mr_move_listen(struct mr_move *move);
 /* What to poll for. */
 struct pollfd mr_move_poll(const struct mr_move *move);
 /* It has come; whether there is now a node to move. */
-bool mr_move_hear(struct mr_move *move, const struct mr_hosts *all, unsigned nodes);
+bool mr_move_hear(struct mr_move *move, struct mr_hosts *all, unsigned nodes);
 /* With a status, 0: it goes on there. */
 void mr_move_answer(struct mr_move *move, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -144,8 +144,8 @@ bool mr_hosts_has(const struct mr_hosts *all, const char *name) {
   return host != NULL && !host->lost;
 }
 
-const struct host *mr_hosts_of(const struct mr_hosts *all, unsigned node) {
-  const struct host *host = all->host;
+struct host *mr_hosts_of(struct mr_hosts *all, unsigned node) {
+  struct host *host = all->host;
   while (node - host->first >= host->here)
     host++;
   return host;
