@@ -132,6 +132,7 @@ static void await_addresses(struct job *job, char *body, size_t size) {
 void mr_launch_agent(struct job *job) {
   static char addresses[MR_FRAME_MAX];
   _Static_assert(sizeof addresses >= MR_LAUNCH_NODES * MR_ADDRESS_TEXT, "they fit");
+  job->signal = mr_launch_leave;
   mr_launch_catch_signals(job);
   begin_agent(job);
   tell_ports(job);

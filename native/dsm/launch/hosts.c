@@ -101,12 +101,6 @@ static void tell_begin(struct job *job, const struct host *host) {
   free(text);
 }
 
-/* While nothing of the job has begun, a signal to us ends us, and the kernel the agents. */
-static void leave(struct job *job, int signal) {
-  (void)signal;
-  exit(job->status);
-}
-
 /* Why there are none; NULL: there are. */
 static const char *hear_ports(struct job *job, const struct host *host, uint16_t *ports) {
   const struct mr_frame *frame = &host->part->head;
@@ -175,9 +169,18 @@ static void hang_up(struct host *host) {
   mr_frame_drop(&host->queue);
 }
 
-static void say_lost(const struct host *host) {
+/* A lost node is to start there again, and others wait for it. */
+static bool is_awaited(const struct job *job, const struct host *host) {
+  const struct keep *keep = job->keep;
+  return keep != NULL && keep->starts && (unsigned)keep->single - host->first < host->here;
+}
+
+static void say_lost(const struct job *job, const struct host *host) {
   if (host->alive > 0)
     fprintf(stderr, "maru: launch: host %s was lost, with %u nodes\n", host->name, host->alive);
+  else if (host->told)
+    fprintf(stderr, "maru: launch: host %s was lost, where node %d was to start again\n",
+            host->name, job->keep->single);
   else
     fprintf(stderr, "maru: launch: host %s was lost before all that its nodes wrote had come\n",
             host->name);
@@ -186,12 +189,12 @@ static void say_lost(const struct host *host) {
 /* Its nodes are gone, or will be: the agent kills them when it sees the connection's end. */
 static void lose_host(struct job *job, struct host *host) {
   hang_up(host);
-  if (host->told)
+  if (host->told && host->alive == 0 && !is_awaited(job, host))
     return;
   host->lost = true;
   job->alive -= host->alive;
   if (!job->ending) {
-    say_lost(host);
+    say_lost(job, host);
     if (job->keep == NULL || !job->keeps->lost(job, host->first, STATUS_LOST))
       mr_launch_end(job, STATUS_LOST);
   }
@@ -487,7 +490,7 @@ static bool replace_host(struct job *job, struct host *host, const char *why) {
 static bool start_hosts(struct job *job, bool again) {
   static uint16_t ports[MR_LAUNCH_NODES];
   const char *why;
-  job->signal = leave;
+  job->signal = mr_launch_leave; /* and the kernel ends the agents */
   for (unsigned i = 0; i < all.count; i++)
     if (all.host[i].here > 0)
       begin_host(job, &all.host[i]);

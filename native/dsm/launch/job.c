@@ -196,6 +196,11 @@ void mr_launch_end(struct job *job, int status) {
   begin_end(job);
 }
 
+void mr_launch_leave(struct job *job, int signal) {
+  (void)signal;
+  exit(job->status);
+}
+
 /* A node that another's death took along, or that we ended, is not the cause.  It may
  * be reaped first: a dying node closes its connections before it is gone. */
 void mr_launch_ended(struct job *job, unsigned number, int code) {
