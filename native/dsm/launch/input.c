@@ -61,11 +61,20 @@ int mr_launch_input_patience(const struct job *job, int patience) {
   return look_again && (patience < 0 || patience > BACKGROUND_MS) ? BACKGROUND_MS : patience;
 }
 
+/* What was read so far is not all: no program's result is to be taken for good. */
+static void lose_input(struct job *job) {
+  fprintf(stderr, "maru: launch: cannot read the standard input: %s\n", strerror(errno));
+  mr_launch_end(job, STATUS_MARU_FAILED);
+}
+
 size_t mr_launch_input_read(struct job *job, char *bytes) {
   struct input *input = &job->input;
   ssize_t n = read(input->from, bytes, MR_LAUNCH_INPUT);
   if (n < 0 && (errno == EINTR || errno == EAGAIN || (errno == EIO && in_background(input))))
     return 0;
+  /* What is open for writing alone has nothing to read: nohup leaves such an input. */
+  if (n < 0 && errno != EBADF)
+    lose_input(job);
   if (n <= 0)
     input->from = -1;
   input->given = n > 0 ? (size_t)n : 0;

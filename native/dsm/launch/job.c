@@ -130,9 +130,9 @@ void mr_launch_over(struct job *job, int status) {
   begin_end(job);
 }
 
-/* A job whose results go nowhere has failed. */
+/* A job whose results go nowhere has failed, also where its program has ended well. */
 static void lose_output(struct job *job, int to, int error) {
-  if (to != STDOUT_FILENO || job->ending)
+  if (to != STDOUT_FILENO || (job->ending && job->status != 0))
     return;
   if (error != -EPIPE)
     fprintf(stderr, "maru: launch: cannot write what the nodes say: %s\n", strerror(-error));

@@ -219,7 +219,8 @@ void mr_launch_input_pipe(struct job *job, int *end);
 struct pollfd mr_launch_input_from(const struct job *job);
 struct pollfd mr_launch_input_to(const struct job *job);
 int mr_launch_input_patience(const struct job *job, int patience);
-/* There is something to read, or the end; how much it was, MR_LAUNCH_INPUT at most. */
+/* There is something to read, or the end; how much it was, MR_LAUNCH_INPUT at most.  What cannot be
+ * read ends the job, with a line. */
 size_t mr_launch_input_read(struct job *job, char *bytes);
 /* Node 0 has taken so many of the bytes, or takes no more: -EPIPE. */
 void mr_launch_input_taken(struct job *job, int taken);
