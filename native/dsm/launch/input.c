@@ -63,6 +63,8 @@ int mr_launch_input_patience(const struct job *job, int patience) {
 
 /* What was read so far is not all: no program's result is to be taken for good. */
 static void lose_input(struct job *job) {
+  if (job->ending)
+    return;
   fprintf(stderr, "maru: launch: cannot read the standard input: %s\n", strerror(errno));
   mr_launch_end(job, STATUS_MARU_FAILED);
 }
