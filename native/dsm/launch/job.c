@@ -264,10 +264,17 @@ void mr_launch_signals(sigset_t *set) {
   leave_ignored(set, SIGTERM);
 }
 
+static void raise_files(struct job *job) {
+  getrlimit(RLIMIT_NOFILE, &job->files);
+  struct rlimit most = {.rlim_cur = job->files.rlim_max, .rlim_max = job->files.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &most);
+}
+
 void mr_launch_catch_signals(struct job *job) {
   sigset_t set;
   struct sigaction standard = {.sa_handler = SIG_DFL}, ignored = {.sa_handler = SIG_IGN};
   job->grace_ms = read_grace();
+  raise_files(job);
   /* A reader that does not read any more is no reason to die. */
   signal(SIGPIPE, SIG_IGN);
   /* Ignored by our parent it would let the kernel reap the nodes, and how they ended would be lost.
@@ -287,6 +294,7 @@ void mr_launch_give_signals(const struct job *job) {
   sigemptyset(&none);
   sigaction(SIGCHLD, &job->on_child, NULL);
   sigaction(SIGXFSZ, &job->on_large, NULL);
+  setrlimit(RLIMIT_NOFILE, &job->files);
   signal(SIGPIPE, SIG_DFL);
   sigprocmask(SIG_SETMASK, &none, NULL);
 }

@@ -34,6 +34,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 
@@ -126,8 +127,9 @@ struct job {
   int grace_ms;     /* from TERM to KILL */
   /* CHLD's and XFSZ's, as we inherited them. */
   struct sigaction on_child, on_large;
-  bool said;  /* a node's last words were shown */
-  char *lost; /* such words of a node that only lost another, and whose */
+  struct rlimit files; /* of open descriptors, as we inherited it */
+  bool said;           /* a node's last words were shown */
+  char *lost;          /* such words of a node that only lost another, and whose */
   unsigned lost_by, lost_whom;
   struct input input;
   struct keep *keep;              /* NULL: no checkpoints */
@@ -150,8 +152,9 @@ bool mr_launch_ready(struct job *job, int fd, short event);
 int mr_launch_write(struct job *job, int fd, const char *bytes, size_t length);
 /* Those that ask for the end, and SIGCHLD. */
 void mr_launch_signals(sigset_t *set);
+/* Also raises the limit of open descriptors: 256 nodes need more than most users are given. */
 void mr_launch_catch_signals(struct job *job);
-/* In what we start, or become: signals as they were for us. */
+/* In what we start, or become: signals and that limit as they were for us. */
 void mr_launch_give_signals(const struct job *job);
 /* HUP, INT or TERM to us ends the job; not a HUP or TERM that we inherited as ignored. */
 void mr_launch_read_signals(struct job *job);
