@@ -196,8 +196,16 @@ void mr_launch_end(struct job *job, int status) {
   begin_end(job);
 }
 
+static void signal_nobody(struct job *job, int signal) {
+  (void)job;
+  (void)signal;
+}
+
 void mr_launch_leave(struct job *job, int signal) {
   (void)signal;
+  job->signal = signal_nobody;
+  if (job->keep != NULL)
+    job->keeps->end(job); /* the last checkpoint may still be copied */
   exit(job->status);
 }
 

@@ -170,7 +170,7 @@ void mr_launch_ended(struct job *job, unsigned number, int code);
 void mr_launch_over(struct job *job, int status);
 /* Ends it for that reason, if no other has. */
 void mr_launch_end(struct job *job, int status);
-/* While nothing of the job has begun it is job->signal: a signal to us ends us. */
+/* While nothing of the job has begun, or begun again, it is job->signal: a signal to us ends us. */
 void mr_launch_leave(struct job *job, int signal);
 /* How long to wait for news, in ms; sends KILL when it is time to. */
 int mr_launch_patience(struct job *job);
