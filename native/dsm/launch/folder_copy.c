@@ -25,13 +25,15 @@ static int compare(const void *one, const void *other) {
 
 /* Leaves it what it needs.  Node 0's input ends when all have closed it, an agent lives as long as
  * its connection, and who reads the job's output waits for its end. */
-static void close_others(const struct keep *keep, unsigned nodes) {
-  static int needed[3 + 2 * MR_LAUNCH_NODES];
+static void close_others(const struct job *job) {
+  static int needed[4 + 2 * MR_LAUNCH_NODES];
+  const struct keep *keep = job->keep;
   unsigned count = 0, from = 0;
   needed[count++] = STDERR_FILENO;
   needed[count++] = keep->dir;
   needed[count++] = keep->lock; /* the folder is taken until this process is gone, too */
-  for (unsigned node = 0; node < nodes; node++) {
+  needed[count++] = job->mourned;
+  for (unsigned node = 0; node < job->nodes; node++) {
     needed[count++] = keep->page->lines[node].files[keep->writing % 2];
     needed[count++] = keep->page->lines[node].pages;
   }
@@ -45,12 +47,12 @@ static void close_others(const struct keep *keep, unsigned nodes) {
   close_range(from, ~0u, 0);
 }
 
-static int be_writer(const struct keep *keep, unsigned nodes, pid_t parent) {
+static int be_writer(const struct job *job, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent)
     return STATUS_MARU_FAILED;
-  close_others(keep, nodes);
-  return mr_folder_write(keep, nodes);
+  close_others(job);
+  return mr_folder_write(job->keep, job->nodes);
 }
 
 /* ---- the launcher ------------------------------------------------------------------------ */
@@ -64,7 +66,7 @@ void mr_folder_copy(struct job *job) {
   keep->slow = false;
   keep->writer = fork();
   if (keep->writer == 0)
-    _exit(be_writer(keep, job->nodes, parent));
+    _exit(be_writer(job, parent));
   if (keep->writer < 0) {
     fprintf(stderr, "maru: launch: checkpoint %u is not in %s: %s\n", keep->writing, keep->folder,
             strerror(errno));

@@ -121,6 +121,7 @@ struct job {
   bool interrupted; /* a signal to us asked for the end */
   bool reaps;       /* a child may have ended since the last look */
   pid_t watcher;    /* who passes signals on to us (watcher.c); 0: nobody */
+  int mourned;      /* who has it open is mourned (watcher.c); where there is a watcher */
   bool passes;      /* it is to pass on the first that came, which we had ourselves */
   int64_t asked_at; /* ms: the first of them */
   int64_t kill_at;  /* ms; 0: not */

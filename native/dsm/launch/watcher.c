@@ -1,11 +1,13 @@
 /* watcher.c: the process that the user started, of a job with checkpoints.  The launcher holds the
  * images of all nodes: where memory is short the kernel kills it first.  Nobody would say so.  So
- * it is a child of this one, which holds nothing, and says what was lost.
+ * it is a child of this one, which holds nothing, and says what was lost.  Where this one is killed
+ * the kernel kills the launcher, too, and a third process says so: the mourner, nobody's child.
  */
 #define _GNU_SOURCE
 #include "keep.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -77,19 +79,62 @@ static void write_what_to_do(const struct stands *last, const struct keep_wish *
     snprintf(text, size, "start the job again; with --ckpt-dir DIR it goes on after that");
 }
 
-static void say_lost(const struct job *job, pid_t launcher, int signal,
-                     const struct keep_wish *wish) {
+static void say_lost(const struct job *job, const char *how, const struct keep_wish *wish) {
   const struct stands *last = &page->each[load(&page->shown)];
   char before[32] = "", images[96], what_to_do[PATH_MAX + 64];
   if (last->lost >= 0)
     snprintf(before, sizeof before, ", node %d before", (int)last->lost);
   write_images(last, images, sizeof images);
   write_what_to_do(last, wish, what_to_do, sizeof what_to_do);
-  fprintf(stderr,
-          "maru: launch: lost the launcher, process %d, by signal %d, and with it nodes 0 to %u%s; "
-          "%s: %s\n",
-          (int)launcher, signal, job->nodes - 1, before, images, what_to_do);
+  fprintf(stderr, "maru: launch: lost the launcher%s, and with it nodes 0 to %u%s; %s: %s\n", how,
+          job->nodes - 1, before, images, what_to_do);
 }
+
+/* ---- the mourner ------------------------------------------------------------------------- */
+
+/* It reads the end of a pipe whose other end the watcher, the launcher and who writes to the folder
+ * have open.  One byte: the watcher ended by itself.  None: all of them are gone. */
+static _Noreturn void mourn(const struct job *job, pid_t watcher, int from,
+                            const struct keep_wish *wish) {
+  char how[64], byte;
+  ssize_t n;
+  setsid(); /* what is for the user's processes is not for it */
+  if (dup2(from, STDIN_FILENO) < 0)
+    _exit(STATUS_MARU_FAILED);
+  close(STDOUT_FILENO);
+  close_range(STDERR_FILENO + 1, ~0u, 0);
+  do
+    n = read(STDIN_FILENO, &byte, 1);
+  while (n < 0 && errno == EINTR);
+  snprintf(how, sizeof how, " with the started process, %d", (int)watcher);
+  if (n == 0)
+    say_lost(job, how, wish);
+  _exit(0);
+}
+
+/* Before this process gets the children of who has ended. */
+static void begin_mourner(struct job *job, const struct keep_wish *wish) {
+  pid_t watcher = getpid(), between;
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) < 0 || (between = fork()) < 0)
+    mr_launch_fail(STATUS_MARU_FAILED, "cannot start the launcher", strerror(errno));
+  if (between == 0) {
+    if (fork() == 0)
+      mourn(job, watcher, ends[0], wish);
+    _exit(0);
+  }
+  waitpid(between, NULL, 0);
+  close(ends[0]);
+  job->mourned = ends[1];
+}
+
+/* Somebody may have killed it. */
+static void end_mourner(const struct job *job) {
+  signal(SIGPIPE, SIG_IGN);
+  (void)!write(job->mourned, "", 1);
+}
+
+/* ---- how both end ------------------------------------------------------------------------ */
 
 /* Ours by now, as the launcher's were. */
 static void await_orphans(const sigset_t *signals) {
@@ -118,16 +163,21 @@ static _Noreturn void watch(const struct job *job, pid_t launcher, sigset_t *sig
                             const struct keep_wish *wish) {
   siginfo_t info;
   int status;
+  char how[64];
   while (waitpid(launcher, &status, WNOHANG) != launcher)
     if (sigwaitinfo(signals, &info) > 0 && info.si_signo != SIGCHLD)
       kill(launcher, info.si_signo);
-  if (WIFEXITED(status))
-    exit(WEXITSTATUS(status));
-  if (sigismember(signals, WTERMSIG(status)) == 1)
-    die_by(WTERMSIG(status), signals);
-  await_orphans(signals); /* one may write to the folder */
-  say_lost(job, launcher, WTERMSIG(status), wish);
-  exit(STATUS_LOST);
+  int by = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  bool obeyed = by != 0 && sigismember(signals, by) == 1;
+  if (by != 0 && !obeyed) {
+    await_orphans(signals); /* one may write to the folder */
+    snprintf(how, sizeof how, ", process %d, by signal %d", (int)launcher, by);
+    say_lost(job, how, wish);
+  }
+  end_mourner(job);
+  if (obeyed)
+    die_by(by, signals);
+  exit(by != 0 ? STATUS_LOST : WEXITSTATUS(status));
 }
 
 void mr_watcher_begin(struct job *job, const struct keep_wish *wish) {
@@ -141,9 +191,12 @@ void mr_watcher_begin(struct job *job, const struct keep_wish *wish) {
   mr_launch_signals(&signals);
   sigprocmask(SIG_BLOCK, &signals, &before);
   sigaction(SIGCHLD, &standard, &on_child);
+  begin_mourner(job, wish);
   /* So that what the launcher leaves becomes our child. */
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   pid_t watcher = getpid(), launcher = fork();
+  if (launcher < 0)
+    end_mourner(job);
   if (launcher < 0)
     mr_launch_fail(STATUS_MARU_FAILED, "cannot start the launcher", strerror(errno));
   if (launcher > 0)
