@@ -82,7 +82,6 @@ static _Noreturn void become_node(const struct job *job, unsigned i, const int *
   if (getppid() != parent)
     _exit(STATUS_MARU_FAILED);
   setpgid(0, 0);
-  mr_launch_give_signals(job);
   signal(SIGTTIN, SIG_DFL);
   if (!take_input(job, job->first + i, input) || dup2(outputs[0], 1) < 0 || dup2(outputs[1], 2) < 0)
     _exit(STATUS_MARU_FAILED);
@@ -95,6 +94,8 @@ static _Noreturn void become_node(const struct job *job, unsigned i, const int *
   set_number("MARU_DSM_SECRET_FD", (unsigned)job->secret);
   fcntl(job->over_to, F_SETFD, 0);
   set_number("MARU_DSM_OVER_FD", (unsigned)job->over_to);
+  /* Last: by the old limit nothing more could be opened here. */
+  mr_launch_give_signals(job);
   execvp(job->command[0], job->command);
   int error = errno;
   fprintf(stderr, "maru: node %u: %s: %s\n", job->first + i, job->command[0], strerror(error));
