@@ -17,6 +17,7 @@ import Control.Concurrent.STM
 import Control.Exception hiding (Handler)
 import Control.Monad
 import Data.Binary (decodeOrFail, encode)
+import qualified Data.ByteString as Bytes
 import qualified Data.ByteString.Lazy as Lazy
 import Data.Foldable (for_, traverse_)
 import Data.IORef
@@ -27,7 +28,7 @@ import Maru.Cluster.Frame
 import Maru.Cluster.Ledger
 import Maru.Cluster.Peers
 import Maru.Cluster.Remote
-import Maru.Cluster.Serve (Block (..))
+import Maru.Cluster.Serve (Block (..), shortNote)
 import Maru.Codec (Codec)
 import qualified Maru.Codec as Codec
 import Maru.Failure
@@ -183,17 +184,24 @@ hearFrame office codec peer (Frame kind _ i bytes) = case kind of
   Fails -> do
     e <- thrown
     atomically (modifyTVar' (officeFatal office) (maybe (Just e) Just))
+  -- Text takes many times its bytes once it is decoded.
+  Done | Bytes.length bytes > reportBytes -> unlikely
   Done -> case decodeOrFail (Lazy.fromStrict bytes) of
     Right (_, _, block) | likely block -> tell office block
-    Right _ -> note office (peerName peer <> " sent a report that cannot be true")
+    Right _ -> unlikely
     Left (_, _, why) -> note office (peerName peer <> " sent a report that cannot be read: " <> why)
   _ -> pure ()
   where
     thrown
       | peerTrust peer == Alike = unpackException i (peerNumber peer) bytes
       | otherwise = pure (unpackExceptionText i (peerNumber peer) bytes)
+    unlikely = note office (peerName peer <> " sent a report that cannot be true")
     -- What is no number would stay in the planner's mean.
     likely block = blockItems block >= 0 && blockNs block >= 0 && blockNs block < 1e18
+
+-- | More than all notes of a report take, each as long as one is.
+reportBytes :: Int
+reportBytes = 256 * 1024
 
 -- | What came of an item that this peer has; another copy is dropped. The result is looked at by the
 -- consumer alone.
@@ -259,10 +267,14 @@ tell office block = do
       }
   traverse_ (note office) (blockNotes block)
 
--- | Each line once, and only so many.
+-- | Each line once, and only so many. Evaluated, or it would keep what it was cut from.
 note :: Office a b -> String -> IO ()
-note office line = add office $ \t ->
-  if line `elem` toldNotes t || length (toldNotes t) >= 40 then t else t {toldNotes = line : toldNotes t}
+note office said = length line `seq` add office kept
+  where
+    line = shortNote said
+    kept t
+      | line `elem` toldNotes t || length (toldNotes t) >= 40 = t
+      | otherwise = t {toldNotes = line : toldNotes t}
 
 add :: Office a b -> (Told -> Told) -> IO ()
 add office f = atomicModifyIORef' (officeTold office) (\t -> (f t, ()))

@@ -12,7 +12,8 @@ module Maru.Cluster.Frame
     Kind (..),
     sendFrame,
     nextFrame,
-    nextUpTo,
+    nextHeard,
+    largestFrame,
     nextShort,
     hangUp,
   )
@@ -24,7 +25,9 @@ import Control.Monad (void)
 import Data.Binary.Get (getWord32be, getWord64be, getWord8, runGet)
 import qualified Data.ByteString as Bytes
 import Data.ByteString.Builder
+import qualified Data.ByteString.Internal as Internal
 import qualified Data.ByteString.Lazy as Lazy
+import Foreign (plusPtr)
 import Foreign.C (CInt)
 import GHC.IO.Device (IODeviceType (Stream))
 import GHC.IO.Handle.FD (fdToHandle')
@@ -107,30 +110,53 @@ sendFrame w (Frame kind call index body) =
 
 -- | 'Nothing': the other side is gone, or is none of ours. By one thread at a time.
 nextFrame :: Wire -> IO (Maybe Frame)
-nextFrame = nextUpTo (2 ^ (40 :: Int))
+nextFrame = nextHeard (pure ()) largestFrame
+
+-- | Bytes of one, besides its header.
+largestFrame :: Int
+largestFrame = 2 ^ (40 :: Int)
 
 -- | The same of a stranger, who is not to be given much memory.
 nextShort :: Wire -> IO (Maybe Frame)
-nextShort = nextUpTo 4096
+nextShort = nextHeard (pure ()) 4096
 
--- | The same with so many bytes besides its header, at most. A longer one is none of ours.
-nextUpTo :: Int -> Wire -> IO (Maybe Frame)
-nextUpTo most w = either gone id <$> try read'
+-- | The same with so many bytes besides its header, at most: a longer one is none of ours. The action
+-- is run whenever something of the frame has come. A large one takes its time, and no beat passes it.
+nextHeard :: IO () -> Int -> Wire -> IO (Maybe Frame)
+nextHeard heard most w = either gone id <$> try read'
   where
     gone :: IOException -> Maybe Frame
     gone _ = Nothing
     read' = do
-      header <- Bytes.hGet (wireIn w) headerBytes
+      header <- readUpTo heard (wireIn w) headerBytes
       if Bytes.length header < headerBytes then pure Nothing else bodyOf (runGet fields (Lazy.fromStrict header))
     fields = (,,,) <$> getWord8 <*> getWord32be <*> getWord64be <*> getWord64be
     bodyOf (kind, call, index, size)
       | fromIntegral kind > fromEnum (maxBound :: Kind) || size > fromIntegral most = pure Nothing
       | otherwise = do
-        body <- Bytes.hGet (wireIn w) (fromIntegral size)
+        body <- readUpTo heard (wireIn w) (fromIntegral size)
         pure $
           if Bytes.length body < fromIntegral size
             then Nothing
             else Just (Frame (toEnum (fromIntegral kind)) (fromIntegral call) (fromIntegral index) body)
+
+-- | So many bytes, or those before the end. Memory is that of what came, not of what was announced.
+readUpTo :: IO () -> Handle -> Int -> IO Bytes.ByteString
+readUpTo heard handle = fmap Bytes.concat . pieces
+  where
+    pieces 0 = pure []
+    pieces left = do
+      let size = min left pieceBytes
+      piece <- Internal.createAndTrim size (fill size 0)
+      (piece :) <$> if Bytes.length piece < size then pure [] else pieces (left - size)
+    fill size got to
+      | got == size = pure got
+      | otherwise = do
+        n <- hGetBufSome handle (to `plusPtr` got) (size - got)
+        if n == 0 then pure got else heard >> fill size (got + n) to
+
+pieceBytes :: Int
+pieceBytes = 1024 * 1024
 
 -- | Both sides see the wire's end.
 hangUp :: Wire -> IO ()

@@ -147,15 +147,14 @@ hear :: Cluster -> Peer -> IO ()
 hear cluster peer =
   next (peerWire peer) >>= \case
     Just frame@(Frame _ call _ _) -> do
-      writeIORef (peerSilent peer) 0
       handlers <- readTVarIO (clusterHandlers cluster)
       handled <- try (for_ (IntMap.lookup call handlers) (\h -> handleFrame h peer frame))
       either (\e -> gone (": " <> exceptionText e)) (\() -> hear cluster peer) handled
     Nothing -> gone ""
   where
-    next = case peerTrust peer of
-      Stranger most -> nextUpTo most
-      _ -> nextFrame
+    next = nextHeard (writeIORef (peerSilent peer) 0) $ case peerTrust peer of
+      Stranger most -> most
+      _ -> largestFrame
     gone why = do
       -- Calls see that; and one that begins later does not ask it.
       handlers <- atomically $ do

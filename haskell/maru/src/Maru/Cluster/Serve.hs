@@ -10,6 +10,7 @@ module Maru.Cluster.Serve
   ( serve,
     serveWith,
     Block (..),
+    shortNote,
   )
 where
 
@@ -50,6 +51,10 @@ data Block = Block
     blockInCaller :: !Int,
     blockNotes :: ![String]
   }
+
+-- | A note as it is kept. A process that we do not trust may send one of any length.
+shortNote :: String -> String
+shortNote = take 1000
 
 instance Binary Block where
   put (Block n ns s l c notes) = put (n, ns, s, l, c, notes)
@@ -288,7 +293,7 @@ blockDone desk count came now = do
   end <- getMonotonicTimeNSec
   writeIORef (deskDone desk) end
   let more count' = count' now - count' before
-  pure (Block count (fromIntegral (end - since)) (more reportWorkersStarted) (more reportWorkersLost) (more reportInCaller) (filter (`notElem` reportNotes before) (reportNotes now)))
+  pure (Block count (fromIntegral (end - since)) (more reportWorkersStarted) (more reportWorkersLost) (more reportInCaller) (map shortNote (filter (`notElem` reportNotes before) (reportNotes now))))
 
 -- | In its own type where code lies alike on the other side.
 sendException :: Peer -> Kind -> Int -> SomeException -> IO ()
