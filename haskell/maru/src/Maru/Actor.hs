@@ -24,7 +24,8 @@
 -- __Death is a message.__ A 'receive' waits as long as it takes: a sender may always come. So ask
 -- for the end of an actor as a message to the same mailbox ('monitor'). It arrives after all that
 -- the actor itself had sent there. Where no other process is left, and no thread that could go on,
--- the collector sees that, and 'receive' throws 'Unavailable'.
+-- the collector sees that, and 'receive' throws 'Unavailable'. Where an actor ends by that, who waits
+-- for its end gets it.
 --
 -- __Processes.__ A process actor has what the program had in memory when it was spawned; later
 -- changes on one side do not show on the other. Evaluate what its behaviour captures before
@@ -68,7 +69,8 @@ import Data.Binary (Binary (..))
 import qualified Data.Binary as Binary
 import qualified Data.ByteString as Bytes
 import qualified Data.ByteString.Lazy as Lazy
-import Data.Foldable (traverse_)
+import Data.Foldable (for_, traverse_)
+import Data.IORef
 import Maru.Actor.Node
 import Maru.Actor.Process
 import Maru.Codec (Codec (..), binary)
@@ -84,8 +86,13 @@ import System.Posix.Types (ProcessID)
 -- may receive.
 data Mailbox a = Mailbox !(Address a) !(Queue a)
 
--- | 'Nothing': the mailbox is gone. An address that is still held does not keep what was in it.
-type Queue a = TVar (Maybe (TQueue (Arrived a)))
+-- | What a mailbox holds.
+data Queue a = Queue
+  { -- | 'Nothing': the mailbox is gone. An address that is still held does not keep what was in it.
+    queueArrived :: !(TVar (Maybe (TQueue (Arrived a)))),
+    -- | How many monitors will send there.
+    queueMonitors :: !(IORef Int)
+  }
 
 -- | Where others send. O(1).
 address :: Mailbox a -> Address a
@@ -118,16 +125,16 @@ withMailbox act = do
 
 newMailbox :: Node -> Int -> IO (Mailbox a)
 newMailbox node number = do
-  queue <- newTQueueIO >>= newTVarIO . Just
+  queue <- Queue <$> (newTQueueIO >>= newTVarIO . Just) <*> newIORef 0
   openBox node number (deliver queue . Sent)
   pure (Mailbox (Address (nodePath node) number (Just queue)) queue)
 
 closeMailbox :: Node -> Mailbox a -> IO ()
-closeMailbox node (Mailbox (Address _ number _) queue) = closeBox node number >> atomically (writeTVar queue Nothing)
+closeMailbox node (Mailbox (Address _ number _) queue) = closeBox node number >> atomically (writeTVar (queueArrived queue) Nothing)
 
 -- | Drops it where the mailbox is gone.
 deliver :: Queue a -> Arrived a -> IO ()
-deliver queue message = atomically (readTVar queue >>= traverse_ (`writeTQueue` message))
+deliver queue message = atomically (readTVar (queueArrived queue) >>= traverse_ (`writeTQueue` message))
 
 -- | Returns when the message is on its way: in the mailbox, if that is this process's. It waits
 -- for room only where a process on the way is stopped (@kill -STOP@), and not interruptibly.
@@ -145,9 +152,12 @@ send (Address path number queue) message = do
 receive :: Binary a => Mailbox a -> IO a
 receive mailbox = do
   queue <- queueOf mailbox
-  (atomically (arrivals queue >>= readTQueue) `catch` deserted) >>= opened
+  (waitFor (patience queue) (arrivals queue >>= readTQueue) `catch` deserted) >>= opened
   where
-    deserted BlockedIndefinitelyOnSTM = throwIO (Unavailable "a message" "nobody is left who could send one" "keep an address of the mailbox where messages come from, or ask for an ending by monitor")
+    patience queue = (\monitors -> if monitors > 0 then 2 else 0) <$> readIORef (queueMonitors queue)
+    deserted BlockedIndefinitelyOnSTM = do
+      self >>= step
+      throwIO (Unavailable "a message" "nobody is left who could send one" "keep an address of the mailbox where messages come from, or ask for an ending by monitor")
 
 -- | The same; waits so many seconds at most. 0: takes what is there.
 receiveWithin :: Binary a => Double -> Mailbox a -> IO (Maybe a)
@@ -166,9 +176,22 @@ receiveWithin limit mailbox = do
         atomically ((Just <$> (arrivals queue >>= readTQueue)) `orElse` (Nothing <$ (readTVar over >>= check)))
 
 arrivals :: Queue a -> STM (TQueue (Arrived a))
-arrivals queue = readTVar queue >>= maybe (throwSTM gone) pure
+arrivals queue = readTVar (queueArrived queue) >>= maybe (throwSTM gone) pure
   where
     gone = Unavailable "this mailbox" "its withMailbox, or the behaviour that had it, has ended" "receive before that"
+
+-- | The collector tells all who wait for each other at once that they wait in vain. Yet one of them may go
+-- on for that, and others for what it does. So this one waits on, until it was told so many times more
+-- without a step between. A step may be counted only after the next look: two make sure.
+waitFor :: IO Int -> STM a -> IO a
+waitFor patience look = go 0 (-1)
+  where
+    go vain before = try (atomically look) >>= either (\BlockedIndefinitelyOnSTM -> told vain before) pure
+    told vain before = do
+      now <- self >>= steps
+      most <- patience
+      let again = if now == before then vain else 0
+      if again >= most then throwIO BlockedIndefinitelyOnSTM else go (again + 1) now
 
 queueOf :: Mailbox a -> IO (Queue a)
 queueOf (Mailbox (Address path _ _) queue) = do
@@ -217,6 +240,7 @@ inThread behaviour = mask_ $ do
     result <- try (unmask (behaviour mailbox))
     closeMailbox node mailbox
     either endedBy (const (pure Returned)) result >>= atomically . putTMVar end
+    step node
   pure (Actor (address mailbox) (nodeProcess node) end (throwTo thread StopActor))
 
 inProcess :: Bool -> (Mailbox a -> IO ()) -> IO (Actor a)
@@ -251,17 +275,18 @@ stop actor = do
 awaitEnding :: Actor a -> IO Ending
 awaitEnding actor = endingOf actor >>= ending
 
--- | The collector tells a thread that waits for itself, and at once those that wait for its end: this one waits on.
+-- | It outlasts a 'receive': an actor that gives up there ends.
 ending :: TMVar Ending -> IO Ending
-ending end = look `catch` \BlockedIndefinitelyOnSTM -> look
-  where
-    look = atomically (readTMVar end)
+ending = waitFor (pure 3) . readTMVar
 
 -- | When the actor ends, or if it has, that message is sent there.
 monitor :: Binary m => Actor a -> Address m -> (Ending -> m) -> IO ()
-monitor actor to message = do
+monitor actor to@(Address _ _ queue) message = do
   end <- endingOf actor
-  void . forkIO $ ending end >>= send to . message
+  count 1
+  void . forkIO $ (ending end >>= send to . message) `finally` count (-1)
+  where
+    count n = for_ queue $ \q -> atomicModifyIORef' (queueMonitors q) (\m -> (m + n, ()))
 
 endingOf :: Actor a -> IO (TMVar Ending)
 endingOf actor = do

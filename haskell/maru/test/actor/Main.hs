@@ -38,13 +38,28 @@ import Tools
 main :: IO ()
 main = getArgs >>= \arguments -> if arguments == ["alone"] then alone else suite
 
--- | Receives what nobody sends, and waits for an actor that does.
+-- | Receives what nobody sends, and waits for actors that do.
 alone :: IO ()
 alone = do
   mine <- try (withMailbox (asInt . receive))
-  its <- spawn Stm (void . asInt . receive) >>= awaitEnding
-  let told = [either (show :: Unavailable -> String) show mine, show its]
+  its <- spawn Stm deserted >>= awaitEnding
+  monitored <- withMailbox $ \box -> spawn Stm deserted >>= tellOf box >> receive box
+  -- One that gets the message of another's end, and is deserted then.
+  chained <- withMailbox $ \box -> do
+    spawn Stm (\inbox -> spawn Stm deserted >>= tellOf inbox >> receive inbox >> void (receive inbox)) >>= tellOf box
+    receive box
+  -- Two that wait for each other's end: the second to give up may have heard of the first.
+  other <- newEmptyMVar
+  one <- spawn Stm (\inbox -> takeMVar other >>= tellOf inbox >> void (receive inbox))
+  two <- spawn Stm (\inbox -> tellOf inbox one >> void (receive inbox))
+  putMVar other two
+  circular <- mapM awaitEnding [one, two]
+  let told = [either (show :: Unavailable -> String) show mine, show its, monitored, chained, show circular]
   unless (all ("nobody is left" `isInfixOf`) told) (throwIO (userError (show told)))
+  where
+    deserted = void . asInt . receive
+    tellOf :: Mailbox String -> Actor a -> IO ()
+    tellOf box actor = monitor actor (address box) show
 
 suite :: IO ()
 suite = do

@@ -13,6 +13,8 @@ module Maru.Actor.Node
     adopt,
     disown,
     freshNumber,
+    step,
+    steps,
     openBox,
     closeBox,
     route,
@@ -46,7 +48,8 @@ data Node = Node
     nodeUp :: !(Maybe Wire),
     nodeChildren :: !(IORef (IntMap Wire)),
     nodeBoxes :: !(IORef (IntMap (Bytes.ByteString -> IO ()))),
-    nodeNumbers :: !(IORef Int)
+    nodeNumbers :: !(IORef Int),
+    nodeSteps :: !(IORef Int)
   }
 
 -- | This process. One that was forked otherwise than by 'Maru.Actor.spawn' is a root of its own.
@@ -67,7 +70,7 @@ here = unsafePerformIO (newIORef Nothing)
 {-# NOINLINE here #-}
 
 newNode :: ProcessID -> Path -> Maybe Wire -> IO Node
-newNode pid path up = Node pid path up <$> newIORef IntMap.empty <*> newIORef IntMap.empty <*> newIORef 0
+newNode pid path up = Node pid path up <$> newIORef IntMap.empty <*> newIORef IntMap.empty <*> newIORef 0 <*> newIORef 0
 
 -- | First thing in a child: it has that path, and that wire to its parent.
 becomeChild :: Path -> Wire -> IO Node
@@ -91,6 +94,14 @@ disown node number = atomicModifyIORef' (nodeChildren node) (\c -> (IntMap.delet
 -- | For a mailbox or a child; none comes twice, and 0 first.
 freshNumber :: Node -> IO Int
 freshNumber node = atomicModifyIORef' (nodeNumbers node) (\n -> (n + 1, n))
+
+-- | Here somebody who waited in vain was told so, or an actor ended: others may go on for it.
+step :: Node -> IO ()
+step node = atomicModifyIORef' (nodeSteps node) (\n -> (n + 1, ()))
+
+-- | So many.
+steps :: Node -> IO Int
+steps = readIORef . nodeSteps
 
 -- | That is done with what comes for the mailbox of that number.
 openBox :: Node -> Int -> (Bytes.ByteString -> IO ()) -> IO ()
