@@ -318,7 +318,7 @@ serveAs :: String -> Maybe Int -> Bytes.ByteString -> Card -> Wire -> (Bool -> I
 serveAs name within secret card wire leave = do
   verdict <- greetCoordinator within secret card wire
   case verdict of
-    Left why -> throwIO (Unavailable name ("the coordinator refused it: " <> why) "")
+    Left why -> throwIO (Unavailable name ("the coordinator did not let it in: " <> why) "")
     Right (Welcome alike) -> do
       over <- serve alike (cardWorkers card) wire
       leave over

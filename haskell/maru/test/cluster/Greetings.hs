@@ -47,7 +47,13 @@ tests =
       testCase "who knows another secret is told nothing" $ do
         secret <- freshBytes 32
         other <- freshBytes 32
-        meet other secret (Welcome True) >>= (@?= (Left "it hung up: it knows another secret", Nothing)),
+        meet other secret (Welcome True) >>= (@?= (Left "it hung up: it has ended, or knows another secret", Nothing)),
+      testCase "a coordinator that hangs up before it said anything is not taken for one with another secret" $ do
+        (one, other) <- wires
+        secret <- freshBytes 32
+        hangUp other
+        said <- within 10 (greetCoordinator Nothing secret (Card 1 1 mempty mempty) one)
+        said @?= Left "it hung up before it said anything: it has ended, or has no room",
       testCase "a coordinator that knows another secret is found out" $ do
         (one, other) <- wires
         secret <- freshBytes 32

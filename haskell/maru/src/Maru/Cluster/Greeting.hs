@@ -67,14 +67,13 @@ greetCoordinator :: Maybe Int -> Bytes.ByteString -> Card -> Wire -> IO (Either 
 greetCoordinator patience secret card wire = maybe id (\s -> inTime s (Left ("it does not answer in " <> show s <> " s"))) patience $ do
   mine <- freshBytes nonceBytes
   say wire mine
-  hear wire (Left gone) $ \theirs ->
+  hear wire (Left "it hung up before it said anything: it has ended, or has no room") $ \theirs ->
     if Bytes.length theirs /= nonceBytes
       then pure (Left stranger)
       else do
         say wire (signed secret "peer" mine theirs card)
-        hear wire (Left gone) $ \verdict -> pure (maybe (Left stranger) Right (checked secret "coordinator" mine theirs verdict))
+        hear wire (Left "it hung up: it has ended, or knows another secret") $ \verdict -> pure (maybe (Left stranger) Right (checked secret "coordinator" mine theirs verdict))
   where
-    gone = "it hung up: it knows another secret"
     stranger = "it does not know the job's secret"
 
 -- | The coordinator's side, within so many seconds: what it makes of a card that is proved. 'Nothing': a
