@@ -79,6 +79,7 @@ import Foreign.C (CInt (..))
 import GHC.Conc (closeFdWith, getNumProcessors)
 import GHC.StaticPtr (StaticPtr, deRefStaticPtr)
 import Maru.Cluster.Call (startCall)
+import Maru.Cluster.Callers
 import Maru.Cluster.Frame
 import Maru.Cluster.Greeting
 import Maru.Cluster.Hosts
@@ -253,14 +254,20 @@ asRank action = do
 -- nothing keeps nobody waiting.
 meetOthers :: Cluster -> Card -> Ranks -> CInt -> IO ()
 meetOthers cluster card ranks listener = do
+  roomFor (ranksCount ranks + ownDescriptors)
   came <- newMVar []
   verdicts <- newEmptyMVar
-  listening <- forkIO (forever (callers came verdicts) `catch` ended)
-  met <- timeout (patience * 1000000) (gather verdicts (ranksCount ranks - 1)) `finally` killThread listening
+  callers <- newCallers listener
+  listening <- forkIO (forever (greetNext callers (greetPeer greetingSeconds (ranksSecret ranks) (judge came)) (decided verdicts)) `catch` ended)
+  met <- timeout (patience * 1000000) (gather verdicts (ranksCount ranks - 1)) `finally` (killThread listening >> sendAway callers)
   there <- map peerNumber <$> atomically (alive cluster)
+  none <- whyNone callers
   let missing = [r | r <- [1 .. ranksCount ranks - 1], r `notElem` there]
   when (isNothing met) . throwIO $
-    Unavailable "Mpi" (name (head' missing) <> " did not come within " <> show patience <> " s") "does main begin with withCluster in every rank?"
+    Unavailable
+      "Mpi"
+      (name (head' missing) <> " did not come within " <> show patience <> " s" <> maybe "" (": " <>) none)
+      (maybe "does main begin with withCluster in every rank?" (const "look at `ulimit -n`") none)
   where
     gather verdicts n = when (n > 0) (takeMVar verdicts >>= either (refuse verdicts (n - 1)) (\() -> gather verdicts (n - 1)))
     -- The others are let in for a moment, to be told.
@@ -270,21 +277,13 @@ meetOthers cluster card ranks listener = do
     ended _ = pure ()
     head' = foldr const 0
     name r = "rank " <> show r
-    callers came verdicts = do
-      threadWaitRead (fromIntegral listener)
-      called <- acceptRank listener
-      -- Nobody after all, or no descriptor is left: another try does not come at once.
-      when (isNothing called) (threadDelay 10000)
-      for_ called $ \fd -> forkIO $ do
-        wire <- wireOn fd
-        greeted <- greetPeer greetingSeconds (ranksSecret ranks) (judge came) wire
-        case greeted of
-          Just (theirs, Welcome alike) -> do
-            addPeer cluster (cardRank theirs) (name (cardRank theirs)) (cardWorkers theirs) wire Nothing (trustWhere alike) (pure ())
-            putMVar verdicts (Right ())
-          -- It waits until our line is said, and for that keeps the wire.
-          Just (theirs, OtherProgram) -> putMVar verdicts (Left (otherProgram (name (cardRank theirs)))) >> void (nextShort wire)
-          _ -> hangUp wire
+    decided verdicts wire (theirs, verdict) = case verdict of
+      Welcome alike -> do
+        addPeer cluster (cardRank theirs) (name (cardRank theirs)) (cardWorkers theirs) wire Nothing (trustWhere alike) (pure ())
+        putMVar verdicts (Right ())
+      -- It waits until our line is said, and for that keeps the wire.
+      OtherProgram -> putMVar verdicts (Left (otherProgram (name (cardRank theirs)))) >> void (nextShort wire)
+      Superfluous -> closeWire wire
     judge came theirs
       | judgeBy card theirs == OtherProgram = pure OtherProgram
       | otherwise = modifyMVar came $ \there ->
@@ -292,6 +291,10 @@ meetOthers cluster card ranks listener = do
           if cardRank theirs `elem` there || cardRank theirs < 1 || cardRank theirs >= ranksCount ranks
             then (there, Superfluous)
             else (cardRank theirs : there, judgeBy card theirs)
+
+-- | What rank 0 needs besides a connection to each: for those that are no ranks, and for its work.
+ownDescriptors :: Int
+ownDescriptors = 512
 
 otherProgram :: String -> Unavailable
 otherProgram who = Unavailable "the map beyond this process" (who <> " runs another program than this one") "install the same program for every process"

@@ -16,6 +16,7 @@ module Maru.Cluster.Frame
     largestFrame,
     nextShort,
     hangUp,
+    closeWire,
   )
 where
 
@@ -161,3 +162,10 @@ pieceBytes = 1024 * 1024
 -- | Both sides see the wire's end.
 hangUp :: Wire -> IO ()
 hangUp = wireEnd
+
+-- | The same; and its descriptors are free. For who alone knows it still: others could hang up on
+-- whoever has its number then.
+closeWire :: Wire -> IO ()
+closeWire w = hangUp w >> quietly (wireIn w) >> quietly (wireOut w)
+  where
+    quietly handle = void (try (hClose handle) :: IO (Either IOException ()))

@@ -7,6 +7,7 @@ module Maru.Native.Ranks
     Ranks (..),
     meetRanks,
     acceptRank,
+    roomFor,
     leaveRanks,
     abortRanks,
     shareOf,
@@ -34,6 +35,8 @@ import Foreign.C
 import GHC.IO.Exception (ioe_description)
 import Maru.Failure (Unavailable (..))
 import System.IO (IOMode (..), withBinaryFile)
+import System.Posix.Resource
+import System.Posix.Types (CSsize (..))
 
 -- | What started this process.
 data Launcher
@@ -78,9 +81,26 @@ meetRanks seconds = allocaBytes 304 $ \p -> do
     word p at = fromIntegral <$> (peekByteOff p at :: IO Word32)
     descriptor p at = (\fd -> if fd < 0 then Nothing else Just (fromIntegral fd)) <$> (peekByteOff p at :: IO Int32)
 
--- | 'Nothing': nobody calls.
-acceptRank :: CInt -> IO (Maybe CInt)
-acceptRank listener = (\fd -> if fd < 0 then Nothing else Just fd) <$> c_accept listener
+-- | 'Left': nobody calls; or why nobody could be taken.
+acceptRank :: CInt -> IO (Either (Maybe String) CInt)
+acceptRank listener = of' <$> c_accept listener
+  where
+    of' fd
+      | fd >= 0 = Right fd
+      | Errno (negate fd) == eAGAIN = Left Nothing
+      | otherwise = Left (Just (textOf fd))
+
+-- | Raises the limit of descriptors, as far as it may be, to that many.
+roomFor :: Int -> IO ()
+roomFor wanted = do
+  limits <- getResourceLimit ResourceOpenFiles
+  case (softLimit limits, hardLimit limits) of
+    (ResourceLimit soft, ResourceLimit hard) | soft < enough -> raise limits (min enough hard)
+    (ResourceLimit soft, ResourceLimitInfinity) | soft < enough -> raise limits enough
+    _ -> pure ()
+  where
+    enough = fromIntegral wanted
+    raise limits n = setResourceLimit ResourceOpenFiles limits {softLimit = ResourceLimit n}
 
 -- | Takes seconds where the launcher does not answer.
 leaveRanks :: IO ()
@@ -134,9 +154,14 @@ readable rc
 textOf :: CInt -> String
 textOf rc = ioe_description (errnoToIOError "" (Errno (negate rc)) Nothing Nothing)
 
--- | So many that nobody can foretell.
+-- | So many that nobody can foretell, 256 at most. It needs no descriptor, but where the system has
+-- just begun.
 freshBytes :: Int -> IO Bytes.ByteString
-freshBytes n = withBinaryFile "/dev/urandom" ReadMode (`Bytes.hGet` n)
+freshBytes n = do
+  bytes <- Internal.createAndTrim n (\to -> max 0 . fromIntegral <$> c_random to (fromIntegral n) nonBlocking)
+  if Bytes.length bytes == n then pure bytes else withBinaryFile "/dev/urandom" ReadMode (`Bytes.hGet` n)
+  where
+    nonBlocking = 1
 
 foreign import ccall unsafe "maru_ranks_launcher" c_launcher :: IO CInt
 
@@ -157,6 +182,8 @@ foreign import ccall safe "maru_ranks_end" c_end :: CInt -> CInt -> IO CInt
 foreign import ccall unsafe "shutdown" c_shutdown :: CInt -> CInt -> IO CInt
 
 foreign import ccall unsafe "maru_ranks_proof" c_proof :: Ptr Word8 -> Ptr a -> CSize -> Ptr Word8 -> IO ()
+
+foreign import ccall unsafe "getrandom" c_random :: Ptr Word8 -> CSize -> CUInt -> IO CSsize
 
 foreign import ccall unsafe "maru_ranks_program" c_program :: Ptr Word8 -> IO CInt
 
