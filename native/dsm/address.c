@@ -1,6 +1,8 @@
+#define _GNU_SOURCE
 #include "address.h"
 
 #include <arpa/inet.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -37,6 +39,26 @@ void mr_address_write(const struct sockaddr_storage *address, unsigned port,
     snprintf(text, MR_ADDRESS_TEXT, "%s", host);
   else
     snprintf(text, MR_ADDRESS_TEXT, six ? "[%s]:%u" : "%s:%u", host, port);
+}
+
+static bool needs_interface(const struct sockaddr *address) {
+  return address->sa_family == AF_INET6 &&
+         IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)address)->sin6_addr);
+}
+
+/* Loopback, or link-local. */
+static bool stays_near(const struct sockaddr *address) {
+  if (address->sa_family == AF_INET6)
+    return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)address)->sin6_addr) ||
+           needs_interface(address);
+  uint32_t four = ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr);
+  return four >> 24 == 127 || four >> 16 == (169 << 8 | 254);
+}
+
+const struct addrinfo *mr_address_choose(const struct addrinfo *found, bool asked) {
+  while (found != NULL && (asked ? needs_interface : stays_near)(found->ai_addr))
+    found = found->ai_next;
+  return found;
 }
 
 void mr_address_draw(struct sockaddr_storage *address) {

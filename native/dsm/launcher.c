@@ -63,12 +63,6 @@ static bool all_here(unsigned nodes) {
   return mr_launcher_said("SLURM_STEP_NUM_NODES") == 1;
 }
 
-static bool is_loopback(const struct sockaddr *address) {
-  if (address->sa_family == AF_INET6)
-    return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)address)->sin6_addr);
-  return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 == 127;
-}
-
 /* The loopback interface's where that serves, else what MARU_DSM_ADDRESS or this host's name
  * means. */
 static int find_address(unsigned nodes, struct sockaddr_storage *address, char *why, size_t size) {
@@ -82,16 +76,22 @@ static int find_address(unsigned nodes, struct sockaddr_storage *address, char *
   if (rc != 0)
     return say(-EHOSTUNREACH, why, size, "unknown host '%s': %s%s", host, gai_strerror(rc),
                asked == NULL ? "; set MARU_DSM_ADDRESS" : "");
-  bool useless = asked == NULL && !here && is_loopback(found->ai_addr);
+  const struct addrinfo *chosen = mr_address_choose(found, here || asked != NULL);
   *address = (struct sockaddr_storage){0};
-  memcpy(address, found->ai_addr, found->ai_addrlen);
+  if (chosen != NULL)
+    memcpy(address, chosen->ai_addr, chosen->ai_addrlen);
   freeaddrinfo(found);
-  return useless
+  if (chosen != NULL)
+    return 0;
+  return asked == NULL
              ? say(-EHOSTUNREACH, why, size,
                    "this host's name, '%s', means an address that other hosts cannot reach; set "
                    "MARU_DSM_ADDRESS",
                    name)
-             : 0;
+             : say(-EHOSTUNREACH, why, size,
+                   "MARU_DSM_ADDRESS is '%s', a link-local address, which other hosts cannot "
+                   "reach; set it to another one",
+                   asked);
 }
 
 static int listen_at(struct sockaddr_storage *address, char *why, size_t size) {
