@@ -10,6 +10,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -25,11 +26,15 @@
 #define YOUNG_MS 20
 #define ACCEPTS 64 /* at a time: those who have spoken are heard in between */
 
+/* What a call of a node came to, where that is no errno. */
+enum { SILENT = 0, HUNG_UP = -1, FOREIGN = -2, UNPROVED = -3 };
+
 /* One connection, while it is not known to be a node's. */
 struct guest {
   int fd; /* -1: none */
   bool connecting;
   int64_t since; /* it came, or it was called; a call that is not made: when it is to be */
+  int came_to;   /* of a call, as of the last one: an errno, or one of the above */
   struct mr_handshake handshake;
 };
 
@@ -84,10 +89,17 @@ static bool send_out(struct guest *g) {
 static bool take_in(struct guest *g) {
   uint8_t bytes[sizeof(struct mr_introduction)];
   for (size_t wants; (wants = mr_handshake_wants(&g->handshake)) > 0;) {
+    bool opens = g->handshake.stage == MR_OPENING;
     ssize_t n = recv(g->fd, bytes, wants, 0);
-    if (n <= 0)
-      return n < 0 && is_passing();
+    if (n < 0 && is_passing())
+      return true;
+    if (n <= 0) {
+      g->came_to = n < 0 ? errno : HUNG_UP;
+      return false;
+    }
     mr_handshake_hear(&g->handshake, bytes, (size_t)n);
+    if (g->handshake.stage == MR_STRANGER)
+      g->came_to = opens ? FOREIGN : UNPROVED;
   }
   return g->handshake.stage != MR_STRANGER;
 }
@@ -96,7 +108,11 @@ static bool is_through(struct guest *g) {
   int error = 0;
   socklen_t size = sizeof error;
   g->connecting = false;
-  return getsockopt(g->fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0;
+  if (getsockopt(g->fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0)
+    error = errno;
+  if (error != 0 || g->came_to > 0)
+    g->came_to = error;
+  return error == 0;
 }
 
 /* False: it is nobody's, or has ended. */
@@ -189,8 +205,10 @@ static int call(struct meeting *m, uint16_t node) {
     return rc;
   g->connecting = true;
   if (connect(g->fd, (const struct sockaddr *)address, mr_address_size(address)) < 0 &&
-      errno != EINPROGRESS)
+      errno != EINPROGRESS) {
+    g->came_to = errno;
     drop(g);
+  }
   return 0;
 }
 
@@ -212,7 +230,10 @@ static int serve_calls(struct meeting *m, const struct pollfd *polled) {
     struct guest *g = &m->calls[node];
     if (g->fd < 0)
       continue;
-    bool good = !is_overdue(m, g) && (polled[node].revents == 0 || go_on(g));
+    bool late = is_overdue(m, g), good = !late && (polled[node].revents == 0 || go_on(g));
+    /* The kernel knows why only after some of our calls. */
+    if (late && g->connecting && g->came_to != EHOSTUNREACH)
+      g->came_to = ETIMEDOUT;
     if (good && has_met(g))
       rc = admit(m, g);
     else if (!good) {
@@ -327,6 +348,43 @@ static int meet_all(struct meeting *m) {
   return rc;
 }
 
+/* ---- who did not come ----------------------------------------------------------------- */
+
+static const char *name_outcome(int came_to) {
+  switch (came_to) {
+  case SILENT:
+    return "it does not answer";
+  case HUNG_UP:
+    return "it hung up";
+  case FOREIGN:
+    return "what answers there is no node of this version";
+  case UNPROVED:
+    return "what answers there is no node of this job";
+  default:
+    return strerror(came_to);
+  }
+}
+
+/* One that was called, if any: of that more is known. */
+static void tell_missing(const struct meeting *m) {
+  const struct mr_job *job = m->job;
+  char at[MR_ADDRESS_TEXT];
+  bool known = false;
+  for (uint16_t node = 0; node < job->nodes && !known; node++) {
+    known = calls(job, node) && m->fds[node] < 0;
+    if (known) {
+      mr_address_write(&job->addresses[node], mr_address_port(&job->addresses[node]), at);
+      snprintf(job->missing, MR_MISSING, "node %u at %s: %s", node, at,
+               name_outcome(m->calls[node].came_to));
+    }
+  }
+  for (uint16_t node = 0; node < job->nodes && !known; node++) {
+    known = mr_is_called_by(job, node) && m->fds[node] < 0;
+    if (known)
+      snprintf(job->missing, MR_MISSING, "node %u has not called", node);
+  }
+}
+
 static void close_rest(struct meeting *m, int rc) {
   for (uint16_t node = 0; node < m->job->nodes; node++)
     if (m->calls[node].fd >= 0)
@@ -351,6 +409,8 @@ static int join(struct meeting *m, int seconds) {
   m->deadline = m->now + seconds * INT64_C(1000000000);
   bool listens = m->callers > 0;
   int rc = listens && fcntl(job->listener, F_SETFL, O_NONBLOCK) < 0 ? -errno : meet_all(m);
+  if (rc == -ETIMEDOUT && job->missing != NULL)
+    tell_missing(m);
   close_rest(m, rc);
   return rc;
 }

@@ -156,8 +156,10 @@ void mr_membership_join(struct mr_membership *m, const struct mr_joining *how,
   if (!how->replays &&
       getrandom(&job.incarnation, sizeof job.incarnation, 0) != sizeof job.incarnation)
     mr_node_die(STATUS_UNAVAILABLE, "no random numbers: %s", strerror(errno));
-  char why[WHY];
+  char why[WHY], missing[MR_MISSING] = "";
+  job.missing = missing;
   int rc = mr_transport_join(transport, &job, incarnations, m->seconds, why, sizeof why);
+  job.missing = NULL;
   if (how->replays)
     m->job = job;
   m->job.again = true;
@@ -167,9 +169,10 @@ void mr_membership_join(struct mr_membership *m, const struct mr_joining *how,
     mr_node_die(STATUS_UNAVAILABLE, "%s", why);
   /* Where a job begins again, one that comes too late is lost as any other. */
   if (rc == -ETIMEDOUT)
-    mr_node_die(epoch == MR_FIRST_EPOCH ? STATUS_UNAVAILABLE : STATUS_LOST,
-                "cannot join the job: not all its %u nodes were there, with its secret, in %d s",
-                m->nodes, m->seconds);
+    mr_node_die(
+        epoch == MR_FIRST_EPOCH ? STATUS_UNAVAILABLE : STATUS_LOST,
+        "cannot join the job: not all its %u nodes were there, with its secret, in %d s%s%s",
+        m->nodes, m->seconds, *missing != 0 ? ": " : "", missing);
   if (rc == -EPROTO)
     mr_node_die(STATUS_USAGE, "MARU_DSM_MIB, MARU_DSM_HOME_RUN, MARU_DSM_HOMES=block, "
                               "MARU_DSM_LOST_AFTER, MARU_DSM_RACES and MARU_DSM_LINK must be the "

@@ -55,7 +55,11 @@ struct mr_job {
    * not. */
   bool again;
   uint16_t lost;
+  /* Where a join that times out says which node is missing, and why if that is known; NULL:
+   * nowhere. */
+  char *missing;
 };
+#define MR_MISSING 192
 
 struct mr_transport_sink {
   void (*message)(void *context, uint16_t from, const void *message, size_t length);
@@ -67,7 +71,7 @@ struct mr_transport;
 struct mr_link;
 
 /* Connects with all other nodes and fills in their incarnations.
- * -ETIMEDOUT: not all were there in `seconds`; -EPROTO: one has other settings;
+ * -ETIMEDOUT: not all were there in `seconds`, see `missing`; -EPROTO: one has other settings;
  * -EPROTOTYPE: one has another transport; -ENOMEM; or what the system said.  Where the transport
  * itself is the reason (libfabric or its provider is missing, say), `why` says it, else it is
  * empty.  With 0: `why` says why a node of this host is reached otherwise than by shared memory. */

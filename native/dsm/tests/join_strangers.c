@@ -7,6 +7,7 @@
  * Over 500 lines: all of it has the same nodes and strangers.
  */
 #define _GNU_SOURCE
+#include "../address.h"
 #include "../join.h"
 
 #include "check.h"
@@ -419,6 +420,16 @@ static void check_impostor(void) {
   close_all();
 }
 
+static char missing[MR_MISSING];
+
+/* Whether a node was told to be missing at its address, for that reason. */
+static bool is_missing(uint16_t node, const char *reason) {
+  char at[MR_ADDRESS_TEXT], told[MR_MISSING];
+  mr_address_write(&addresses[node], mr_address_port(&addresses[node]), at);
+  snprintf(told, sizeof told, "node %u at %s: %s", node, at, reason);
+  return strcmp(missing, told) == 0;
+}
+
 /* A node calls whoever is in the place of the lost one. That one died while they met, and nobody
  * comes. */
 static void check_nobody_again(void) {
@@ -433,12 +444,63 @@ static void check_nobody_again(void) {
   mine.lost = LOST;
   listen_all(SOMAXCONN);
   mine.listener = -1;
+  mine.missing = missing;
   CHECK_EQUAL(mr_join(&mine, &card, fds, cards, incarnations, 1), -ETIMEDOUT);
   CHECK(fds[LOST] < 0);
+  CHECK(is_missing(LOST, "it does not answer"));
   mine.me = LOST;
   mine.listener = listeners[LOST];
   CHECK_EQUAL(mr_join(&mine, &card, fds, cards, incarnations, 1), -ETIMEDOUT);
+  CHECK(strcmp(missing, "node 0 has not called") == 0);
   close_all();
+}
+
+/* Says that to each who calls node 0, and hangs up. */
+static const char *greeting;
+static void answer_all(void *unused) {
+  uint8_t heard[OPENING];
+  (void)unused;
+  go_with_parent();
+  for (;;) {
+    int fd = accept4(listeners[0], NULL, NULL, SOCK_CLOEXEC);
+    (void)!recv(fd, heard, sizeof heard, MSG_WAITALL);
+    (void)!send(fd, greeting, strlen(greeting), MSG_NOSIGNAL);
+    close(fd);
+  }
+}
+
+/* Why nobody was met there is said. */
+static void check_reasons(void) {
+  static const struct {
+    const char *greeting, *why; /* NULL: nothing listens there */
+  } cases[] = {{"", "it hung up"},
+               {"SSH-2.0-OpenSSH_9.2p1 Debian-2+deb12u3\r\n",
+                "what answers there is no node of this version"},
+               {NULL, "Connection refused"}};
+  struct mr_job mine = job;
+  struct mr_card cards[2];
+  uint32_t incarnations[2];
+  int fds[2];
+  snprintf(check_note, sizeof check_note, "(reasons)");
+  mine.nodes = 2;
+  mine.me = 1;
+  mine.addresses = addresses;
+  mine.missing = missing;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    listen_all(SOMAXCONN);
+    mine.listener = listeners[1];
+    greeting = cases[i].greeting;
+    pid_t other = greeting != NULL ? start(answer_all, NULL) : 0;
+    close(listeners[0]);
+    listeners[0] = -1;
+    CHECK_EQUAL(mr_join(&mine, &card, fds, cards, incarnations, 1), -ETIMEDOUT);
+    CHECK(is_missing(0, cases[i].why));
+    if (other != 0) {
+      kill(other, SIGKILL);
+      CHECK_EQUAL(finish(other), SIGKILL);
+    }
+    close_all();
+  }
 }
 
 static void check_refusals(void) {
@@ -508,6 +570,7 @@ int main(void) {
   check_wrong_nod();
   check_impostor();
   check_refusals();
+  check_reasons();
   check_differences();
   return 0;
 }
