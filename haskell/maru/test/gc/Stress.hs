@@ -539,7 +539,7 @@ weaksCase rounds = replicateM_ rounds $ do
   -- The child's first collection may come before this.
   fresh <- inChild (neuterFinalizers <* mapM_ readIORef keys)
   check ("weak pointers found: " <> show (before, fresh)) (before < 20 && fresh >= 40)
-  (ended, _) <- forkWorker (-1) $ do
+  (ended, _) <- forkWorker nullPtr (-1) $ do
     prologue
     performMajorGC
     threadDelay 50000
@@ -552,7 +552,7 @@ weaksCase rounds = replicateM_ rounds $ do
   pure ()
   where
     inChild act = do
-      (pid, _) <- forkWorker (-1) (act >>= \n -> exitImmediately (if n > 250 then ExitFailure 251 else if n == 0 then ExitSuccess else ExitFailure n))
+      (pid, _) <- forkWorker nullPtr (-1) (act >>= \n -> exitImmediately (if n > 250 then ExitFailure 251 else if n == 0 then ExitSuccess else ExitFailure n))
       status <- getProcessStatus True False pid
       case status of
         Just (Exited ExitSuccess) -> pure 0

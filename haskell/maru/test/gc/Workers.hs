@@ -22,7 +22,7 @@ import Control.Monad (forM_, unless, when)
 import Data.Word (Word64, Word8)
 import Foreign.ForeignPtr (withForeignPtr)
 import Foreign.Marshal (alloca, allocaBytes)
-import Foreign.Ptr (Ptr, castPtr, plusPtr)
+import Foreign.Ptr (Ptr, castPtr, nullPtr, plusPtr)
 import Foreign.Storable (peek, poke)
 import Maru.Native.Region
 import Maru.Native.Rts (forkWorker, prepareChild)
@@ -42,7 +42,7 @@ start :: Int -> Bool -> [a] -> IO Worker
 start mebibytes sharing values = do
   region <- newRegion mebibytes
   (from, to) <- createPipe
-  (pid, _) <- forkWorker (-1) . leave $ do
+  (pid, _) <- forkWorker nullPtr (-1) . leave $ do
     prologue
     closeFd from
     forM_ values $ \x -> do
@@ -103,7 +103,7 @@ type Landing = forall a. Ptr Word8 -> Int -> IO (Maybe a)
 
 copied :: Landing -> Bool -> a -> IO (Copied a)
 copied land sharing value = bracket createPipe (closeFd . fst) $ \(from, to) -> do
-  (pid, _) <- forkWorker (-1) . leave $ do
+  (pid, _) <- forkWorker nullPtr (-1) . leave $ do
     prologue
     packed <- pack sharing value
     case packed of

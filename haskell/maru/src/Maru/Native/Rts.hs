@@ -54,7 +54,6 @@ import GHC.MVar (MVar (..))
 import Maru.Failure (Unavailable (..))
 import Maru.Internal.Area (Look (..))
 import Maru.Native.Ghc (exceptionOf, partsOf)
-import Maru.Native.Process (CSnapshot, Snapshot (..))
 import System.IO (stderr, stdout)
 import System.Posix.Types (CPid (..), ProcessID)
 
@@ -70,7 +69,7 @@ foreign import ccall unsafe "maru_rts_lock_handles"
   c_lockHandles :: MVar# RealWorld Handle__ -> MVar# RealWorld Handle__ -> IO ()
 
 foreign import ccall safe "maru_rts_fork"
-  c_fork :: StablePtr (IO ()) -> Ptr CSnapshot -> CInt -> Ptr CInt -> IO CPid
+  c_fork :: StablePtr (IO ()) -> Ptr snapshot -> CInt -> Ptr CInt -> IO CPid
 
 foreign import ccall unsafe "maru_rts_set_alloc_area"
   c_setAllocArea :: Int64 -> IO ()
@@ -95,10 +94,10 @@ foreign import ccall unsafe "maru_rts_is_static"
 
 -- | Forks a process that does this, in which nothing is left of what the threads
 -- of this one were doing, tied to this one's life by that end of a lifeline (negative: by
--- none); its number and the other end. What it has inherited is in the snapshot there. The action must not
--- return. Throws @IOException@.
-forkWorker :: Snapshot -> CInt -> IO () -> IO (ProcessID, CInt)
-forkWorker (Snapshot inherited) reading act = bracket (newStablePtr act) freeStablePtr $ \entry -> alloca $ \line -> do
+-- none); its number and the other end. What it has inherited is in the snapshot there
+-- ("Maru.Native.Process"; null: nobody asks). The action must not return. Throws @IOException@.
+forkWorker :: Ptr snapshot -> CInt -> IO () -> IO (ProcessID, CInt)
+forkWorker inherited reading act = bracket (newStablePtr act) freeStablePtr $ \entry -> alloca $ \line -> do
   c_look
   (,) <$> throwErrnoIfMinus1 "forkProcess" (c_fork entry inherited reading line) <*> peek line
 

@@ -18,12 +18,12 @@ bear :: [CInt] -> (Snapshot -> IO ()) -> IO (Process, [String])
 bear descriptors act = do
   line <- newLifeline
   cores <- sharedDescriptor
-  snapshot <- newSnapshot (line : cores <> descriptors) `onException` closePidfd line
+  snapshot@(Snapshot inherited) <- newSnapshot (line : cores <> descriptors) `onException` closePidfd line
   -- The run-time system keeps what it was given for as long as the child lives;
   -- what only f leads to must become garbage there, or no wait for it ever ends.
   body <- newIORef (act snapshot)
   (pid, tied) <-
-    forkWorker snapshot line (join (readIORef body <* writeIORef body (pure ())))
+    forkWorker inherited line (join (readIORef body <* writeIORef body (pure ())))
       `onException` (closePidfd line >> freeSnapshot snapshot)
   freeSnapshot snapshot
   pidfd <- openPidfd pid
