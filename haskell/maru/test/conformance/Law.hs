@@ -115,6 +115,10 @@ tests b =
              let texts = ["a\255", "\256\955\8217", "\1114111\0", "\55296"]
              shown <- valuesOf b (job Bare texts) {jobCodec = Just showRead}
              [text | Bare text <- shown] @?= texts,
+           testCase "chunks and windows as large as numbers go" $
+             for_ [(Fixed maxBound, Nothing), (Guided, Just maxBound), (Fixed maxBound, Just maxBound)] $ \(size, most) ->
+               for_ [[], [1 .. 50]] $ \xs ->
+                 within 20 (valuesOf b (job (+ 1) xs) {jobOptions = defaultOptions {chunking = size, window = most}}) >>= (@?= map (+ 1) (xs :: [Int])),
            testCase "a single item" $ valuesOf b (job not [True]) >>= (@?= [False]),
            testCase "more workers than items" $ valuesOf b (jobOn 8 (+ 1) [1 :: Int, 2]) >>= (@?= [2, 3]),
            testCase "thousands of items" $

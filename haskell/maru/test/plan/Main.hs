@@ -9,7 +9,7 @@ import Hedgehog
 import qualified Hedgehog.Gen as Gen
 import qualified Hedgehog.Range as Range
 import Maru.Internal.Plan
-import Maru.Options (Chunking (..))
+import Maru.Options (Chunking (..), Options (chunking, window), defaultOptions)
 import Test.Tasty (TestTree, defaultMain, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase)
 import Test.Tasty.Hedgehog (testPropertyNamed)
@@ -31,7 +31,8 @@ main =
             testPropertyNamed "with the end known a guided chunk is at most remaining / (2 * workers)" "endGame" endGame,
             testPropertyNamed "what is available is shared out while the end is unknown" "shared" shared,
             testPropertyNamed "the look-ahead never exceeds the window" "bounded" bounded,
-            testPropertyNamed "the look-ahead has room for every chunk published or worked on" "roomy" roomy
+            testPropertyNamed "the look-ahead has room for every chunk published or worked on" "roomy" roomy,
+            testPropertyNamed "a chunk and a window of the options are kept, however large, as far as counts go" "kept" kept
           ],
         testGroup
           "a whole run"
@@ -185,6 +186,21 @@ roomy = property $ do
       chunks = fst (needed s seen)
       ahead = lookAhead s (aim s seen)
   diff ((chunksAhead + 1) * setWorkers s * maximum (0 : chunks)) (<=) ahead
+
+kept :: Property
+kept = property $ do
+  size <- forAll (Gen.element counts)
+  ahead <- forAll (Gen.maybe (Gen.element counts))
+  workers <- forAll (Gen.int (Range.exponential 1 65535))
+  portions <- forAll (Gen.list (Range.linear 0 10) (Gen.int (Range.linear 0 300)))
+  let settings = settingsOf defaultOptions {chunking = Fixed size, window = ahead} workers
+      room = lookAhead settings (aim settings nothingSeen)
+  -- No sum of what one run counts is beyond the numbers, nor a chunk beyond 32 bits.
+  assert (room >= 1 && room <= maxBound `div` 4)
+  aim settings nothingSeen === min (2 ^ (30 :: Int)) size
+  sum (runOf settings Nothing portions) === sum portions
+  where
+    counts = [1, 7, 2 ^ (30 :: Int), 2 ^ (30 :: Int) + 1, 2 ^ (32 :: Int), 2 ^ (62 :: Int), maxBound - 1, maxBound]
 
 -- A whole run -----------------------------------------------------------------
 

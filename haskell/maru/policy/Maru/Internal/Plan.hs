@@ -21,6 +21,7 @@
 module Maru.Internal.Plan
   ( -- * Deciding
     Settings (..),
+    settingsOf,
     Seen (..),
     nothingSeen,
     publishing,
@@ -44,7 +45,7 @@ module Maru.Internal.Plan
 where
 
 import Data.Bifunctor (first)
-import Maru.Options (Chunking (..))
+import Maru.Options (Chunking (..), Options (chunking, window))
 
 -- | What stays the same during a run.
 data Settings = Settings
@@ -55,6 +56,22 @@ data Settings = Settings
     setWindow :: !(Maybe Int)
   }
   deriving (Eq, Show)
+
+-- | Of a run on so many workers. A chunk and a window are at most a number of items that no
+-- run has. So no count overflows that is added to or multiplied here, nor the crew's of a
+-- chunk, of 32 bits.
+settingsOf :: Options -> Int -> Settings
+settingsOf options count =
+  Settings
+    { setChunking = case chunking options of
+        Fixed n -> Fixed (min mostItems n)
+        Guided -> Guided,
+      setWorkers = count,
+      setWindow = min mostItems <$> window options
+    }
+
+mostItems :: Int
+mostItems = 2 ^ (30 :: Int)
 
 -- | What is known now.
 data Seen = Seen

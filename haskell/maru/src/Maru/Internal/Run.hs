@@ -105,7 +105,7 @@ newRun b options n =
     <*> newIORef False
     <*> newTVarIO 0
     <*> newTVarIO 0
-    <*> newTVarIO (lookAhead (settings options n) (aim (settings options n) nothingSeen))
+    <*> newTVarIO (lookAhead settings (aim settings nothingSeen))
     <*> newIORef 0
     <*> newIORef Nothing
     <*> newIORef 0
@@ -114,14 +114,8 @@ newRun b options n =
     <*> newIORef 0
     <*> newIORef Nothing
     <*> newEmptyMVar
-
-settings :: Options -> Int -> Settings
-settings options n =
-  Settings
-    { setChunking = chunking options,
-      setWorkers = n,
-      setWindow = window options
-    }
+  where
+    settings = settingsOf options n
 
 -- | Ends all threads of the run and waits for them, but not for long: a thread in
 -- a loop that does not allocate cannot be ended earlier than the loop.
@@ -314,7 +308,7 @@ data Guide = Guide
 -- | For a run whose dispatch of a chunk costs so many nanoseconds.
 newGuide :: Run -> Double -> IO Guide
 newGuide run dispatchNs =
-  Guide (settings (runOptions run) (runWorkers run)) dispatchNs <$> newIORef Nothing <*> newIORef 0
+  Guide (settingsOf (runOptions run) (runWorkers run)) dispatchNs <$> newIORef Nothing <*> newIORef 0
 
 -- | How many of the available items to claim now. One claim at a time.
 guideChunk :: Run -> Guide -> Int -> IO Int

@@ -54,8 +54,7 @@ handOutMore run = do
       closeFabric (runFabric run)
       change run (\st -> st {stClosed = True})
   where
-    options = jobOptions (runJob run)
-    settings = Settings (chunking options) (jobWorkers (runJob run)) (window options)
+    settings = settingsOf (jobOptions (runJob run)) (jobWorkers (runJob run))
 
 publishMore :: Settings -> Maybe Double -> Bool -> Run a b -> Offer -> Int -> IO ()
 publishMore settings cost over run offer waiting = do

@@ -63,8 +63,7 @@ import Maru.Backend.Process.Pieces
 import Maru.Failure (Unavailable, WorkerLost)
 import Maru.Internal.Engine
 import Maru.Internal.Feed (End (..), Known (..))
-import Maru.Internal.Plan (Seen (..), Settings (..), aim, chunksAhead, largestChunk, lookAhead, nothingSeen)
-import Maru.Options (Options (..))
+import Maru.Internal.Plan (Seen (..), Settings (..), aim, chunksAhead, largestChunk, lookAhead, nothingSeen, settingsOf)
 
 -- | What happened is told to it under the coordinator's lock, in the order in which
 -- it was seen.
@@ -288,7 +287,7 @@ demanded job seen s = case taking (lookAhead settings (stSize s) `div` 4) s of
     | stEnded s -> (FailedWith tooLate, s)
     | otherwise -> (Wait, s)
   where
-    settings = Settings (chunking (jobOptions job)) (jobWorkers job) (window (jobOptions job))
+    settings = settingsOf (jobOptions job) (jobWorkers job)
     taking room st = case candidate st of
       Just (at, Batch n os) ->
         let st' = st {stArrived = IntMap.delete at (stArrived st), stDelivered = stDelivered st + n}
