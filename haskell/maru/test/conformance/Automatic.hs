@@ -4,10 +4,8 @@
 -- across that place, too.
 module Automatic (tests) where
 
-import Control.Concurrent (newMVar, withMVar, yield)
+import Control.Concurrent (newMVar, withMVar)
 import Control.Exception (ErrorCall (..), SomeException, evaluate, throw, try)
-import Control.Monad (unless)
-import GHC.Clock (getMonotonicTime)
 import Maru (parMapWith)
 import Maru.Failure
 import Maru.Options
@@ -54,13 +52,3 @@ evaluate' ys = ys <$ evaluate (sum ys)
 rising :: Int -> Int -> Int
 rising most n = effect (n <$ burn (0.001 * 2 ^ min most n))
 {-# NOINLINE rising #-}
-
--- | So many seconds of computing.
-burn :: Double -> IO ()
-burn seconds = getMonotonicTime >>= go
-  where
-    go begun = do
-      now <- getMonotonicTime
-      -- It may be interrupted.
-      yield
-      unless (now - begun >= seconds) (go begun)

@@ -5,18 +5,20 @@ module Life (tests) where
 
 import Control.Concurrent
 import Control.Exception
-import Control.Monad (forM_, replicateM_, void)
+import Control.Monad (forM_, forever, replicateM_, void)
 import qualified Data.ByteString as ByteString
 import Data.IORef
 import Data.List (isInfixOf)
+import Data.Maybe (isJust)
 import GHC.Clock (getMonotonicTime)
 import Maru.Internal.Engine
 import Maru.Options
 import Subject
 import System.IO.Unsafe (unsafePerformIO)
+import System.Mem (performMajorGC)
 import System.Timeout (timeout)
 import Test.Tasty (TestTree)
-import Test.Tasty.HUnit (assertBool, testCase, (@?=))
+import Test.Tasty.HUnit (assertBool, assertFailure, testCase, (@?=))
 
 tests :: Backend -> TestTree
 tests b = named ["life and death"] (ends b <> interrupts b <> tells b)
@@ -78,6 +80,31 @@ ends b =
         threadDelay 20000
         -- What the input waits for is alive.
         void (tryReadMVar never),
+    testCase "an input that waited when its list was dropped goes on" $ do
+      channel <- newChan
+      xs <- getChanContents channel
+      writeList2Chan channel [1, 2, 3 :: Int]
+      Running os _ _ <- runJob b (job (+ 1) xs)
+      length (take 3 os) @?= 3
+      -- The walk comes to the fourth cell; then the run is garbage, and ends.
+      threadDelay 50000
+      replicateM_ 3 (performMajorGC >> threadDelay 500000)
+      writeChan channel 4
+      within 10 (try (evaluate (xs !! 3))) >>= either (\e -> assertFailure (show (e :: SomeException))) (@?= 4),
+    testCase "an input that was computed when the run ended is right" $ do
+      lock <- newMVar ()
+      begun <- newEmptyMVar
+      let xs = [0 .. 9] <> effect (withMVar lock (\() -> [10 .. 19] <$ (tryPutMVar begun () >> burn 0.3)))
+      withRun b (job id xs) $ \running -> do
+        length (take 10 (outcomes running)) @?= 10
+        -- Sequential walks no further.
+        timeout 1000000 (readMVar begun) >>= (@?= (b /= Sequential)) . isJust
+      within 10 (try (evaluate (sum xs))) >>= either (\e -> assertFailure (show (e :: SomeException))) (@?= sum [0 .. 19 :: Int]),
+    testCase "an input that is computed for ever when the run ends is given up" $
+      collected $ \mark ->
+        withRun b (job (+ 1) ([0 .. 9 :: Int] <> effect (forever (readIORef mark >> yield)))) $ \running -> do
+          length (take 10 (outcomes running)) @?= 10
+          threadDelay 20000,
     testCase "a list dropped because its consumer threw leaves nothing after a collection" $
       collected $ \mark -> do
         Running os _ _ <- runJob b (job (holding mark) [1 :: Int ..])

@@ -16,6 +16,7 @@ module Subject
     valuesOf,
     slowly,
     endless,
+    burn,
 
     -- * Effort
     times,
@@ -34,7 +35,7 @@ where
 
 import Control.Concurrent (threadDelay, yield)
 import Control.Exception (bracket, throwIO)
-import Control.Monad (forever)
+import Control.Monad (forever, unless)
 import Data.IORef
 import Data.List (intercalate)
 import Data.Maybe (isJust)
@@ -113,6 +114,16 @@ slowly ms x = effect (threadDelay (ms * 1000)) `seq` x
 endless :: a -> b
 endless x = effect (x `seq` forever yield)
 {-# NOINLINE endless #-}
+
+-- | So many seconds of computing.
+burn :: Double -> IO ()
+burn seconds = getMonotonicTime >>= go
+  where
+    go begun = do
+      now <- getMonotonicTime
+      -- It may be interrupted.
+      yield
+      unless (now - begun >= seconds) (go begun)
 
 -- | So many times, times @MARU_TEST_SCALE@; a tenth of it where each time costs
 -- processes.

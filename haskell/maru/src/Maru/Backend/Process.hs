@@ -222,11 +222,11 @@ endRun run = do
   when ours $ do
     first <- locked run (unlessEnded run False (True <$ release run))
     complete <- completed run
-    -- Not waited for: a spine that never allocates cannot be interrupted.
-    when first . void . forkIO $ do
-      -- The teller of a complete run ends by itself, with its last call.
-      unless complete (readIORef (runTeller run) >>= traverse_ (killThread . fst))
+    when first $ do
       stopFeed (runFeed run)
+      -- Not waited for: a callback may be in what cannot be interrupted. The teller of a
+      -- complete run ends by itself, with its last call.
+      unless complete (readIORef (runTeller run) >>= traverse_ (forkIO . killThread . fst))
 
 release :: Run a b -> IO ()
 release run = do

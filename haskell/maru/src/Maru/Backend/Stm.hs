@@ -39,7 +39,7 @@ engine (Job options n order codec f inputs _ _) = mask_ $ do
   channels <- Channels <$> newTBQueueIO capacity <*> newMVar () <*> newTVarIO False <*> newTBQueueIO capacity <*> newTVarIO Nothing
   spawnFeeder
     run
-    (\i x -> atomically (when (i == 0) (writeTVar (begun channels) True) >> writeTBQueue (tasks channels) (i, x)))
+    (\i x -> whileGoing run (when (i == 0) (writeTVar (begun channels) True) >> writeTBQueue (tasks channels) (i, x)))
     (\count e -> atomically (writeTVar (theEnd channels) (Just (count, e))))
     inputs
   spawnWorkers run n forkOnWithUnmask $ \worker restore ->

@@ -13,7 +13,8 @@
 --     consumer, and outcome @i@ needs no later input; where the spine itself
 --     throws, so does the list of outcomes at that place;
 --   * after 'stop', and some bounded time after the list became garbage, nothing
---     of the run is left: no thread, process, descriptor or mapping.
+--     of the run is left: no thread, process, descriptor or mapping. Only a thread
+--     that waits in a cell of the input stays until that is there.
 module Maru.Internal.Engine
   ( Engine,
     Job (..),

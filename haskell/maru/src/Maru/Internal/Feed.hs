@@ -10,10 +10,11 @@ module Maru.Internal.Feed
     wantUpTo,
     leaveFeed,
     stopFeed,
+    endSoon,
   )
 where
 
-import Control.Concurrent (MVar, ThreadId, forkIOWithUnmask, killThread, newEmptyMVar, takeMVar, tryPutMVar)
+import Control.Concurrent (MVar, ThreadId, forkIO, forkIOWithUnmask, killThread, newEmptyMVar, takeMVar, threadDelay, tryPutMVar)
 import Control.Exception (SomeException, evaluate, try)
 import Control.Monad (unless, void, when)
 import Data.IORef (IORef, newIORef, readIORef, writeIORef)
@@ -82,13 +83,20 @@ leaveFeed feed = do
   writeIORef (feedGoal feed) (-1)
   void (tryPutMVar (feedWake feed) ())
 
--- | Ends the walk; idempotent. A walker that waits inside the input (for a file,
--- a socket, a clock) is not interrupted but ends by itself afterwards: an
--- exception thrown there could stay in the cell, which others may hold too.
+-- | 'leaveFeed', and 'endSoon' by a thread beside.
 stopFeed :: Feed -> IO ()
 stopFeed feed = do
   leaveFeed feed
-  status <- threadStatus (feedThread feed)
-  case status of
-    ThreadBlocked _ -> pure ()
-    _ -> killThread (feedThread feed)
+  void (forkIO (endSoon (feedThread feed)))
+
+-- | Ends a walker that was told to leave and still computes a cell a second later: it may do
+-- so for ever. One that waits inside the input (for a file, a socket, a clock) is not
+-- interrupted but leaves afterwards. An exception thrown there could stay in the cell, which
+-- others may hold too.
+endSoon :: ThreadId -> IO ()
+endSoon walker = do
+  soon <- threadStatus walker
+  unless (soon == ThreadFinished || soon == ThreadDied) $ do
+    threadDelay 1000000
+    late <- threadStatus walker
+    when (late == ThreadRunning) (killThread walker)

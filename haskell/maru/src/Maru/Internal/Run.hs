@@ -29,6 +29,7 @@ module Maru.Internal.Run
 
     -- * Input
     spawnFeeder,
+    whileGoing,
     endsAt,
     runWindow,
 
@@ -61,6 +62,7 @@ import Data.Maybe (isJust)
 import GHC.Clock (getMonotonicTimeNSec)
 import Maru.Failure (exceptionText)
 import Maru.Internal.Engine
+import Maru.Internal.Feed (endSoon)
 import Maru.Internal.Plan
 import Maru.Internal.Progress
 import Maru.Options
@@ -76,7 +78,7 @@ data Run = Run
     -- run has been stopped.
     runThreads :: !(MVar (Maybe (IntMap (IO ())))),
     runKeys :: !(IORef Int),
-    runStopped :: !(IORef Bool),
+    runStopped :: !(TVar Bool),
     -- | Threads that 'spawn' made and that have not ended.
     runAlive :: !(TVar Int),
     -- | Items that the consumer has taken, in steps of a quarter window.
@@ -102,7 +104,7 @@ newRun b options n =
   Run b options n
     <$> newMVar (Just IntMap.empty)
     <*> newIORef 0
-    <*> newIORef False
+    <*> newTVarIO False
     <*> newTVarIO 0
     <*> newTVarIO 0
     <*> newTVarIO (lookAhead settings (aim settings nothingSeen))
@@ -118,7 +120,8 @@ newRun b options n =
     settings = settingsOf options n
 
 -- | Ends all threads of the run and waits for them, but not for long: a thread in
--- a loop that does not allocate cannot be ended earlier than the loop.
+-- a loop that does not allocate cannot be ended earlier than the loop. So it is
+-- with a foreign call. The feeder is not waited for, see 'spawnFeeder'.
 stopRun :: Run -> IO ()
 stopRun run = do
   complete <- isComplete run
@@ -139,13 +142,13 @@ isComplete run = do
 -- | 'stopRun' without the wait.
 endRun :: Run -> IO ()
 endRun run = do
-  atomicWriteIORef (runStopped run) True
+  atomically (writeTVar (runStopped run) True)
   threads <- swapMVar (runThreads run) Nothing
   -- Each by a thread of its own: throwTo waits for its target.
   for_ threads (traverse_ forkIO)
 
 isStopped :: Run -> IO Bool
-isStopped = readIORef . runStopped
+isStopped = readTVarIO . runStopped
 
 runReport :: Run -> IO Report
 runReport run = do
@@ -171,18 +174,22 @@ type Fork = (Restore -> IO ()) -> IO ThreadId
 
 -- | Starts a thread that ends with the run. Its body runs masked.
 spawn :: Run -> Fork -> (Restore -> IO ()) -> IO ()
-spawn run fork body = mask_ $
+spawn run fork body = enlist run killThread $ \leave -> do
+  alive (+ 1)
+  fork (\restore -> body restore `finally` uninterruptibleMask_ (leave >> alive (subtract 1)))
+  where
+    alive = atomically . modifyTVar' (runAlive run)
+
+-- | Starts a thread, unless the run has been stopped. When that is stopped, the thread is
+-- ended in this way. The thread does last what the starter is given.
+enlist :: Run -> (ThreadId -> IO ()) -> (IO () -> IO ThreadId) -> IO ()
+enlist run end start = mask_ $
   modifyMVar_ (runThreads run) $ \case
     Nothing -> pure Nothing
     Just others -> do
       key <- newKey run
-      atomically (modifyTVar' (runAlive run) (+ 1))
-      thread <- fork (\restore -> body restore `finally` ended key)
-      Just <$> evaluate (IntMap.insert key (killThread thread) others)
-  where
-    ended key = uninterruptibleMask_ $ do
-      void (forget run key)
-      atomically (modifyTVar' (runAlive run) (subtract 1))
+      thread <- start (void (forget run key))
+      Just <$> evaluate (IntMap.insert key (end thread) others)
 
 newKey :: Run -> IO Int
 newKey run = atomicModifyIORef' (runKeys run) (\n -> (n + 1, n))
@@ -265,27 +272,35 @@ whileRegistered run action = mask $ \restore -> do
 -- the spine threw there.
 --
 -- A thread of its own does this, so that a spine that blocks or computes delays no
--- result of an earlier item.
+-- result of an earlier item. When the run is stopped it ends with the cell that it is
+-- at, and hands that over no more: see 'endSoon'.
 spawnFeeder :: Run -> (Int -> a -> IO ()) -> (Int -> Maybe SomeException -> IO ()) -> [a] -> IO ()
-spawnFeeder run offer finish inputs = spawn run forkIOWithUnmask (feed run offer finish inputs)
+spawnFeeder run offer finish inputs = enlist run endSoon $ \leave ->
+  forkIOWithUnmask (\restore -> feed run offer finish inputs restore `finally` uninterruptibleMask_ leave)
 
 feed :: Run -> (Int -> a -> IO ()) -> (Int -> Maybe SomeException -> IO ()) -> [a] -> Restore -> IO ()
 feed run offer finish inputs restore = go 0 inputs
   where
     go n xs = do
-      atomically $ do
+      whileGoing run $ do
         consumed <- readTVar (runConsumed run)
         ahead <- readTVar (runAhead run)
         check (n < consumed + ahead)
+      unlessStopped (walk n xs)
+    walk n xs = do
       seen <- try (restore (evaluate xs))
-      stopped <- isStopped run
-      unless stopped $ case seen of
+      unlessStopped $ case seen of
         Right (x : rest) -> offer n x >> go (n + 1) rest
         Right [] -> end n Nothing
         Left e -> end n (Just e)
+    unlessStopped act = isStopped run >>= (`unless` act)
     end n e = do
       endsAt run n
       finish n e
+
+-- | For the feeder, which nobody ends: does this, but waits no longer than the run goes on.
+whileGoing :: Run -> STM () -> IO ()
+whileGoing run act = atomically $ readTVar (runStopped run) >>= (`unless` act)
 
 -- | How far the input may be walked ahead of the consumer, to begin with.
 runWindow :: Run -> IO Int
