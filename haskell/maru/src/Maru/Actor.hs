@@ -75,6 +75,7 @@ import Maru.Actor.Node
 import Maru.Actor.Process
 import Maru.Codec (Codec (..), binary)
 import Maru.Failure
+import Maru.Internal.Attempt (textOf)
 import Maru.Internal.Normal (normalised)
 import Maru.Options (Backend (..))
 import System.Posix.Process (getProcessID)

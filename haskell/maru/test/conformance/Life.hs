@@ -181,6 +181,17 @@ tells b =
       withRun b (job (slowly 20) [1 .. 20 :: Int]) {jobOptions = defaultOptions {onProgress = Just (\_ -> throwIO (userError "screen gone"))}} $ \running -> do
         length (outcomes running) @?= 20
         eventually "a note" 5 $ any ("screen gone" `isInfixOf`) . reportNotes <$> report running,
+    testCase "a progress callback that throws what has no text, or a text without end, stops nothing" $
+      forM_ [ErrorCall (errorWithoutStackTrace "no text"), ErrorCall (cycle "on and on ")] $ \e ->
+        -- What hangs in a lock is not to be interrupted.
+        apart 30 $
+          withRun b (job (slowly 20) [1 .. 40 :: Int]) {jobOptions = defaultOptions {onProgress = Just (\_ -> throwIO e)}} $ \running -> do
+            length (outcomes running) @?= 40
+            eventually "a note" 10 $ any ("the progress callback threw" `isInfixOf`) . reportNotes <$> report running
+            -- More notes are compared with it, and more is told.
+            stop running
+            notes <- concat . reportNotes <$> report running
+            assertBool (take 200 notes) (length notes < 100000),
     testCase "the report counts every result" $
       withRun b (job (+ 1) [1 .. 50 :: Int]) $ \running -> do
         length (outcomes running) @?= 50
@@ -189,6 +200,13 @@ tells b =
         sum (map snd (reportTransports r)) + reportInCaller r @?= 50
         assertBool (show r) (reportWorkersStarted r >= 1 && reportWorkersLost r == 0)
   ]
+
+-- | In a thread of its own, so many seconds at most.
+apart :: Double -> IO a -> IO a
+apart seconds act = do
+  done <- newEmptyMVar
+  _ <- forkIO (try act >>= putMVar done)
+  within seconds (takeMVar done) >>= either (throwIO :: SomeException -> IO a) pure
 
 -- | The second argument; keeps the first alive.
 holding :: IORef () -> a -> a

@@ -7,7 +7,6 @@ module Maru.Actor.Process
     childPath,
     startProcess,
     stopProcess,
-    textOf,
   )
 where
 
@@ -32,7 +31,7 @@ import Maru.Actor.Wire
 import Maru.Backend.Process.Birth (bear)
 import Maru.Backend.Process.Wire (packText, unpackText)
 import Maru.Failure
-import Maru.Internal.Attempt (attempt)
+import Maru.Internal.Attempt (textOf)
 import Maru.Internal.Budget (enterWorker, shareMachine)
 import Maru.Native.Log (Record (..))
 import Maru.Native.Pen (newPen, penDown, penOnSocket, penUp)
@@ -156,16 +155,6 @@ withOutputs act = held stdout $ \out -> held stderr $ \err -> act (out >> err)
     holding m inner = bracket (takeMVar m) (putMVar m) $ \h -> do
       _ <- try (flushWriteBuffer h) :: IO (Either IOException ())
       inner (putMVar m h)
-
--- | What an exception says, as far as it says it.
-textOf :: SomeException -> IO String
-textOf e = do
-  -- The caller is masked, and a text may have no end.
-  text <- attempt 200 (unsafeUnmask (evaluate (packText (take longest (exceptionText e)))))
-  pure (maybe "(its text throws, or has no end)" unpackText text)
-  where
-    -- Characters: that many always have room.
-    longest = 10000
 
 -- Life -------------------------------------------------------------------------
 

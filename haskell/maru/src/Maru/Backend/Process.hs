@@ -32,7 +32,7 @@ import Maru.Backend.Process.Roster (lone)
 import Maru.Backend.Process.Run
 import Maru.Backend.Process.State
 import Maru.Backend.Process.Wire (OnlyCaller (..))
-import Maru.Failure (exceptionText)
+import Maru.Internal.Attempt (textOf)
 import Maru.Internal.Engine
 import Maru.Internal.Feed
 import Maru.Internal.Progress
@@ -210,7 +210,10 @@ tellProgress held teller counts feed callback = do
     unless (fromException e == Just ThreadKilled) $
       deRefWeak held >>= traverse_ (readIORef >=> complain e)
   where
-    complain e run = locked run (note run ("the progress callback threw: " <> exceptionText e))
+    -- Rendered outside of the lock: it is the callback's own code.
+    complain e run = do
+      text <- textOf e
+      locked run (note run ("the progress callback threw: " <> text))
 
 -- The end --------------------------------------------------------------------
 

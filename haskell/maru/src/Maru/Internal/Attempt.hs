@@ -2,14 +2,19 @@
 -- exception. /Internal/.
 module Maru.Internal.Attempt
   ( attempt,
+    textOf,
+    longestText,
   )
 where
 
 import Control.Concurrent
 import Control.Exception
 import Control.Monad (unless)
+import Data.Maybe (fromMaybe)
 import Data.Unique
 import GHC.Conc (ThreadStatus (..), threadStatus)
+import GHC.IO (unsafeUnmask)
+import Maru.Failure (exceptionText)
 import System.CPUTime (getCPUTime)
 
 newtype GivenUp = GivenUp Unique
@@ -49,3 +54,14 @@ attempt ms act = either none id <$> try bounded
           late = fst running >= ms && snd running >= fromIntegral ms * 1000000000 || passed >= max ms 2000
       unless late (untilLate me passed running now)
     apart = 50
+
+-- | What an exception says, as far as it says it. All of it is evaluated: to look at it runs
+-- no code of the user's. The caller may be masked.
+textOf :: SomeException -> IO String
+textOf e = fromMaybe "(its text throws, or has no end)" <$> attempt 200 (unsafeUnmask (whole (take longestText (exceptionText e))))
+  where
+    whole text = text <$ evaluate (foldr seq () text)
+
+-- | Characters of an exception's text: that many always have room.
+longestText :: Int
+longestText = 10000

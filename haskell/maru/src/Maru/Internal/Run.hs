@@ -60,7 +60,7 @@ import Data.IntMap.Strict (IntMap)
 import qualified Data.IntMap.Strict as IntMap
 import Data.Maybe (isJust)
 import GHC.Clock (getMonotonicTimeNSec)
-import Maru.Failure (exceptionText)
+import Maru.Internal.Attempt (textOf)
 import Maru.Internal.Engine
 import Maru.Internal.Feed (endSoon)
 import Maru.Internal.Plan
@@ -223,12 +223,12 @@ spawnWorkers run count fork body = do
       outcome <- restore (watch teller callback (look run))
       stopped <- isStopped run
       case outcome of
-        Left e
-          | not stopped ->
-            atomicModifyIORef' (runNotes run) (\notes -> (progressNote e : notes, ()))
+        Left e | not stopped -> do
+          text <- textOf e
+          atomicModifyIORef' (runNotes run) (\notes -> (progressNote text : notes, ()))
         _ -> pure ()
   where
-    progressNote e = "the progress callback threw and is called no more: " <> exceptionText e
+    progressNote text = "the progress callback threw and is called no more: " <> text
 
 look :: Run -> IO (Int, Maybe Int, Int)
 look run = do

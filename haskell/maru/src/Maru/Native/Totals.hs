@@ -11,7 +11,10 @@ where
 import Control.Monad (unless, zipWithM_)
 import Data.Int (Int64)
 import Foreign (Ptr, nullPtr)
-import Foreign.C (CString, CUInt (..), withCString)
+import Foreign.C (CString, CUInt (..))
+import qualified GHC.Foreign as Foreign
+import GHC.IO.Encoding.Failure (CodingFailureMode (..))
+import GHC.IO.Encoding.UTF8 (mkUTF8)
 import System.IO.Unsafe (unsafePerformIO)
 
 data CTotals
@@ -49,6 +52,7 @@ addTotals before now =
     counters =
       [totalMaps, totalWorkersAlive, totalWorkersStarted, totalWorkersLost, totalItems, totalInCaller]
 
--- | A line for the board's log, where there is a board.
+-- | A line for the board's log, where there is a board. In UTF-8 whatever the locale is: that
+-- may have no code for a letter.
 sayOnBoard :: String -> IO ()
-sayOnBoard line = unless (shared == nullPtr) (withCString line c_say)
+sayOnBoard line = unless (shared == nullPtr) (Foreign.withCString (mkUTF8 TransliterateCodingFailure) line c_say)

@@ -37,7 +37,7 @@ import Data.Word (Word16, Word32, Word64, Word8)
 import Foreign (castPtr)
 import GHC.IO.Exception (IOException (..))
 import Maru.Failure (RemoteException (..), WorkerLost, exceptionText)
-import Maru.Internal.Attempt (attempt)
+import Maru.Internal.Attempt (attempt, longestText)
 import Maru.Native.Region (Packed (..), pack, unpack)
 import Maru.Native.Rts (ShippedException (..), joinException, splitException)
 
@@ -127,10 +127,6 @@ packExceptionText e = fromMaybe (described "(its text throws, or has no end)") <
     packed = maybe (described (take longestText (exceptionText e))) (coded ownForm) (fromException e :: Maybe WorkerLost)
     described text = coded textForm (typeName e, text)
     coded form = Strict.cons form . Lazy.toStrict . Binary.encode
-
--- Characters of an exception's text.
-longestText :: Int
-longestText = 10000
 
 typeName :: SomeException -> String
 typeName (SomeException x) = show (typeOf x)
