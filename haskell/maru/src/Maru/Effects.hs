@@ -67,7 +67,9 @@ ofProcess make = do
     let fresh = unsafePerformIO make
         own (Just (pid, s)) | pid == me = (Just (pid, s), s)
         own _ = (Just (me, fresh), fresh)
-    atomicModifyIORef made own >>= evaluate
+    s <- atomicModifyIORef made own
+    -- Whether it has been made, not the state: nobody may look at that.
+    s <$ (readIORef made >>= evaluate)
 
 -- | @parMapWithin options seconds f xs@: 'Just' what @parMapWith@ gives, 'Nothing'
 -- for an item that takes longer than so many seconds (above 0) to its normal form.

@@ -63,6 +63,8 @@ tests b =
           pids <- parMapState on (count >> getProcessID) (\s n -> (,) s <$> (threadDelay (1000 + 0 * n) >> getProcessID)) [1 .. 60 :: Int]
           map fst pids @?= map snd pids
           made >>= (@?= length (nub (map fst pids))),
+      testCase "a state that no item looks at is not made" $
+        parMapState on (pure (throwing :: Int)) (\_ n -> pure (n + 1)) [1 .. 20 :: Int] >>= (@?= [2 .. 21]),
       testCase "what making a state throws, its items throw" $ do
         got <- try (parMapState on (throwing :: IO Int) (\s n -> pure (s + n)) [1, 2])
         either (\(ErrorCall e) -> e) show got @?= "two",
