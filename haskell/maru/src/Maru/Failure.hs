@@ -56,7 +56,7 @@ instance Show WorkerLost where
 -- | What happened to a worker, as the end of a sentence.
 deathText :: Death -> String
 deathText death = case death of
-  Exited 70 -> "could not go on (status 70: out of heap or descriptors between two items, or a defect of maru)"
+  Exited 70 -> "could not go on (status 70: out of heap or descriptors between two items, a defect of maru, or f called exit(70))"
   Exited s
     | s == 71 || s == 72 -> "could not start (status " <> show s <> ": no thread or file descriptor left, see `ulimit -u` and `ulimit -n`, or no /proc)"
   Exited 251 -> "ran out of heap (its -M, or memoryMiB)"

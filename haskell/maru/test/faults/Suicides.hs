@@ -42,6 +42,8 @@ tests b =
       dies b "exit(0) of C" (Exited 0) (c_exit 0),
       dies b "exit with the status of a worker whose log is full" (Exited 73) (c_exit 73),
       dies b "exit with the status of a worker that could not start" (Exited 71) (c_exit 71),
+      dies b "exit with the status of a worker that could not go on" (Exited 70) (c_exit 70),
+      testCase "what is thrown at a worker between two items is no item's" $ strays b,
       testCase "under Skip and Fail a suicide is tried once" $ tried b,
       testCase "with two items to a worker, the one that kills gets the hole" $ blamed b,
       testCase "an initialiser that kills its worker fails the map with one clear line" $ stillborn b,
@@ -88,6 +90,18 @@ tried b = leavingNothing . forM_ [Skip, Fail] $ \p -> do
   let f i = if i == 7 then effect (c_raise 9 >> pure i) else i
   got <- try (within 30 (parMapM (onBackend b) {policy = p} f [0 .. 20 :: Int]))
   either (\l -> (lostIndex l, lostDeath l, lostTries l)) (\ys -> (length ys, Vanished, 0)) got @?= (7, Killed 9, 1)
+
+-- | By a thread that item 1 has left behind. The next item comes when that worker has ended.
+strays :: Backend -> Assertion
+strays b = leavingNothing $ do
+  let stray = myThreadId >>= \worker -> void (forkIO (threadDelay 100000 >> throwTo worker (ErrorCall "stray")))
+      f i = effect (i <$ when (i == 1) stray)
+      options = (onBackend b) {workers = Workers 1, policy = Fail}
+  (ys, report) <- parMapReporting options f (1 : effect (threadDelay 2500000 >> pure [2, 3 :: Int]))
+  within 20 (evaluate (sum ys)) >>= (@?= 6)
+  r <- report
+  reportWorkersLost r @?= 0
+  assertBool (show r) (any ("stray" `isInfixOf`) (reportNotes r))
 
 -- | The records of the only log: its mapping is the largest that is shared.
 scribbled :: Assertion

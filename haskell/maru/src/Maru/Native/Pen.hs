@@ -37,6 +37,7 @@ module Maru.Native.Pen
     penUp,
     penFilling,
     sealHere,
+    endHere,
     noteOwn,
     watchOver,
     initialised,
@@ -80,6 +81,8 @@ foreign import ccall unsafe "maru_pen_item" c_item :: Ptr CPen -> IO Int64
 foreign import ccall unsafe "maru_pen_seal" c_seal :: Ptr CPen -> Int64 -> CString -> IO ()
 
 foreign import ccall unsafe "maru_pen_seal_here" c_sealHere :: CString -> IO ()
+
+foreign import ccall unsafe "maru_pen_end_here" c_endHere :: CString -> CInt -> IO ()
 
 foreign import ccall unsafe "maru_pen_note_own" c_noteOwn :: Ptr CPen -> IO CInt
 
@@ -126,6 +129,11 @@ penFilling (Pen p) = c_filling p
 -- returns.
 sealHere :: String -> IO ()
 sealHere why = withCString why c_sealHere
+
+-- | Ends this worker, which cannot go on, and says so: no item is to blame. An item that it
+-- is at is sealed. The status is for where nothing can be said.
+endHere :: String -> Int -> IO ()
+endHere why status = withCString why (`c_endHere` fromIntegral status)
 
 -- | What is open now is this worker's own; what is opened later, by an initialiser say,
 -- may be answered by somebody else. 'False': neither that nor what threads wait for can

@@ -11,7 +11,7 @@ module Maru.Backend.Process.Worker
   )
 where
 
-import Control.Exception (SomeException (..), evaluate, try)
+import Control.Exception (SomeException (..), catch, evaluate, try)
 import Control.Monad (unless, when)
 import qualified Data.ByteString as Strict
 import qualified Data.ByteString.Lazy as Lazy
@@ -28,6 +28,7 @@ import Maru.Backend.Process.Wire
 import Maru.Codec (Codec (..))
 import Maru.Failure (Death (..))
 import Maru.Internal.Area
+import Maru.Internal.Attempt (textOf)
 import Maru.Internal.Budget (enterWorker)
 import Maru.Native.Channel (nowNs)
 import Maru.Native.Letter (letterReceiver, letterStale)
@@ -54,12 +55,13 @@ runWorker a = do
     unless noted (exitNow blind)
     tell end Ready
     room <- maybe (pure 0) regionRoom (assignedRegion a)
-    unsafeUnmask (work (Worker a end sealing started woken fresh room))
+    unsafeUnmask (work (Worker a end sealing started woken fresh room)) `catch` stray
   case outcome of
     Right () -> exitNow 0
-    -- Only our own machinery can throw here; the coordinator sees status 70
-    -- and gives the items to another worker.
-    Left SomeException {} -> exitNow 70
+    Left SomeException {} -> exitNow lost
+  where
+    -- Thrown between two items, by our own machinery or by a thread that an item has left behind.
+    stray e = textOf e >>= \why -> endHere ("it could not go on: " <> why) lost
 
 -- | What the worker says of itself, besides results.
 tell :: WorkerEnd -> Kind -> IO ()
@@ -353,6 +355,10 @@ publishRecord w bytes i kind = do
   commitRecord (link w) bytes i (kindWord kind)
   writeIORef (freshLog w) False
 
+-- Exit status of a worker that could not go on.
+lost :: Int
+lost = 70
+
 -- Exit statuses of a worker that could not start.
 unwatched, unsealed, blind :: Int
 unwatched = 71
@@ -372,10 +378,10 @@ startFailures =
 logUsedUp :: Int
 logUsedUp = 73
 
--- | Deaths for which no item is to blame where the log was closed before: it is full, or a
--- thread was refused between two items.
+-- | Deaths for which no item is to blame where the log was closed before. It is full; or
+-- between two items a thread was refused, or something was thrown.
 logClosers :: [Death]
-logClosers = [Exited logUsedUp, Exited unwatched]
+logClosers = [Exited logUsedUp, Exited unwatched, Exited lost]
 
 -- A log that is full ends its worker; a successor gets a new one. What does
 -- not even fit a new one is refused, or its item would go round for ever.
