@@ -275,8 +275,11 @@ parMapVia :: Codec b -> Options -> (a -> b) -> [a] -> [b]
 parMapVia codec options f xs = unsafePerformIO (values <$> startedOn options Ordered (Just codec) f xs)
 
 -- | Scoped: when it returns or throws (also an asynchronous exception), the
--- workers are gone. Throws the first exception by index. O(length) memory: all
--- results are there when it returns. With the back end 'Auto': 'Shm'.
+-- workers are gone. A worker that is a thread of the caller is waited for 150 ms.
+-- In a foreign call, or in a loop that does not allocate, it may go on after that.
+--
+-- Throws the first exception by index. O(length) memory: all results are there
+-- when it returns. With the back end 'Auto': 'Shm'.
 --
 -- >>> parMapM defaultOptions {workers = Workers 2} (* 2) [1 .. 3 :: Int]
 -- [2,4,6]
@@ -315,6 +318,9 @@ parMapReporting options f xs = do
 -- | A failed item as a value, the others undisturbed: 'Left' for what @f@ threw,
 -- for a lost worker and for a result that cannot cross. Under the policy 'Fail' a
 -- lost worker still ends the list. With the back end 'Auto': 'Shm'.
+--
+-- An item that forked workers cannot finish, the caller evaluates when you look at
+-- it. Such an item is a 'Right', whose value throws what @f@ throws.
 --
 -- >>> map (either (const "failed") show) (parMapTry defaultOptions {workers = Workers 2} (10 `div`) [2, 0, 5 :: Int])
 -- ["5","failed","2"]

@@ -112,8 +112,8 @@ data Policy
     Retry !Int
   | -- | The element throws 'Maru.Failure.WorkerLost'; the others go on.
     Skip
-  | -- | The whole map throws 'Maru.Failure.WorkerLost' at that element and its
-    -- workers end.
+  | -- | The whole map fails, and its workers end. Its list throws 'Maru.Failure.WorkerLost' at the first
+    -- element whose result has not arrived, which may come before that item's.
     Fail
   deriving (Eq, Show)
 

@@ -33,7 +33,7 @@ import System.Timeout (timeout)
 -- when. Descriptors that the caller has open cannot be used in a worker: an action
 -- opens what it needs, else its item is evaluated in the caller.
 --
--- Scoped, as @parMapM@. With the back end 'Auto': 'Shm'.
+-- Scoped, as @parMapM@, which says what may outlive it. With the back end 'Auto': 'Shm'.
 --
 -- >>> parMapIO defaultOptions {workers = Workers 2} (fmap (length . words) . readFile) ["/proc/sys/kernel/ostype"]
 -- [1]
@@ -44,7 +44,7 @@ parMapIO options = parMapState options (pure ()) . const
 -- table, a buffer. A worker makes it before the first item that looks at it, once;
 -- what making it throws, each of those items throws. The state ends with the
 -- worker, without notice. Threads that share the caller's heap ('Threads', 'Stm',
--- 'Sparks') share one state, at the same time.
+-- 'Sparks') share one state, at the same time. Scoped, as @parMapM@.
 --
 -- @parMapState options (pure s) (\s' x -> pure (f s' x)) xs == pure (map (f s) xs)@
 --

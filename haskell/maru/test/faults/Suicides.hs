@@ -45,6 +45,7 @@ tests b =
       dies b "exit with the status of a worker that could not go on" (Exited 70) (c_exit 70),
       testCase "what is thrown at a worker between two items is no item's" $ strays b,
       testCase "under Skip and Fail a suicide is tried once" $ tried b,
+      testCase "under Fail the list throws at once, wherever it stands" $ failsAtOnce b,
       testCase "with two items to a worker, the one that kills gets the hole" $ blamed b,
       testCase "an initialiser that kills its worker fails the map with one clear line" $ stillborn b,
       testCase "an initialiser that throws fails the map with what it threw" $ initialiser b,
@@ -102,6 +103,17 @@ strays b = leavingNothing $ do
   r <- report
   reportWorkersLost r @?= 0
   assertBool (show r) (any ("stray" `isInfixOf`) (reportNotes r))
+
+-- | Item 0 takes longer than the test.
+failsAtOnce :: Backend -> Assertion
+failsAtOnce b = leavingNothing $ do
+  let f i
+        | i == 0 = pausing 600000 i
+        | i == 5 = effect (c_raise 9 >> pure i)
+        | otherwise = i
+      ys = parMapWith (onBackend b) {policy = Fail, chunking = Fixed 1} f [0 .. 9 :: Int]
+  got <- try (within 10 (evaluate (sum (take 1 ys))))
+  either (\l -> (lostIndex l, lostDeath l)) (const (-1, Vanished)) got @?= (5, Killed 9)
 
 -- | The records of the only log: its mapping is the largest that is shared.
 scribbled :: Assertion
