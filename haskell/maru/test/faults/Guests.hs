@@ -84,6 +84,8 @@ tests b =
         ],
       testCase "what was for a worker that is refused goes to none of the program's descriptors" $
         finishes ["second", backendName b] "" ["right"],
+      testCase "what another thread opens just before a fork is not kept open by the worker" $
+        when (b == Shm) (finishes ["between"] "" ["right"]),
       testCase "what goes on without its first worker is given each item once" $
         when (b == Shm) (finishes ["first", "auto"] "" ["right", "workers"]),
       testCase "pages for workers that are not born yet take no descriptor from those that may be" $

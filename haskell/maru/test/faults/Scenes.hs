@@ -43,6 +43,10 @@ foreign import ccall safe "faults_refuse_second" c_refuseSecond :: IO CInt
 
 foreign import ccall safe "faults_refuse_first" c_refuseFirst :: IO ()
 
+foreign import ccall safe "faults_open_in_between" c_openInBetween :: IO ()
+
+foreign import ccall safe "faults_hung_up" c_hungUp :: CInt -> IO CInt
+
 foreign import ccall safe "faults_occupy" c_occupy :: IO CInt
 
 foreign import ccall safe "faults_deaf_child" c_deafChild :: IO CInt
@@ -116,6 +120,12 @@ play ["first", name] = do
   putStrLn (if ys == [2 .. 3001] then "right" else "wrong")
   r <- report
   putStrLn (if reportWorkersStarted r > 0 then "workers" else show r)
+play ["between"] = do
+  -- What another thread opens after the look at what is open, and before the fork.
+  c_openInBetween
+  (ys, r, there) <- withPool (options "shm") {workers = Workers 1} () $ \pool ->
+    (,,) <$> poolMap pool (\() n -> n + 1) [1 .. 10 :: Int] <*> c_hungUp 5000 <*> (length <$> children)
+  putStrLn (if (ys, r, there) == ([2 .. 11], 0, 1) then "right" else show (r, there))
 play ["sixteen", more] = do
   -- Sixteen workers are asked for, and there are descriptors for a few.
   refuse ("descriptors " <> more)

@@ -7,6 +7,7 @@
 #include <linux/filter.h>
 #include <linux/futex.h>
 #include <linux/seccomp.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -26,6 +27,8 @@ int faults_refuse_threads(void);
 int faults_refuse_forks(void);
 int faults_refuse_second(void);
 void faults_refuse_first(void);
+void faults_open_in_between(void);
+int faults_hung_up(int milliseconds);
 int faults_occupy(void);
 int faults_space(int mebibytes);
 int faults_descriptors(int more);
@@ -93,9 +96,16 @@ int faults_refuse_second(void) { return pthread_atfork(NULL, refuse_the_next, NU
 
 static _Atomic int refused_first;
 
+static _Atomic int opens_in_between;
+static int between[2] = {-1, -1};
+
 /* In the place of the C library's, for the run-time system too. */
 pid_t fork(void) {
   pid_t (*next)(void) = (pid_t(*)(void))dlsym(RTLD_NEXT, "fork");
+  if (opens_in_between) {
+    opens_in_between = 0;
+    (void)!pipe2(between, O_CLOEXEC); /* without it the poll says so */
+  }
   if (refused_first == 0)
     return next();
   refused_first--;
@@ -107,6 +117,21 @@ pid_t fork(void) {
 /* The next process is refused, slowly, and once more when it is tried again; those behind it may be
    forked. */
 void faults_refuse_first(void) { refused_first = 2; }
+
+/* A pipe is opened just before the next fork, as another thread might. */
+void faults_open_in_between(void) { opens_in_between = 1; }
+
+/* Closes our writing end: 0 when it was the last one, ETIMEDOUT while another process has it. */
+int faults_hung_up(int milliseconds) {
+  struct pollfd reading = {between[0], 0, 0};
+  close(between[1]);
+  int n = poll(&reading, 1, milliseconds);
+  if (n < 0)
+    return errno;
+  if (n == 0)
+    return ETIMEDOUT;
+  return reading.revents & POLLHUP ? 0 : EBADF;
+}
 
 /* From then on each number that becomes free is soon that of a socket of the program, for some 50
    milliseconds. */
