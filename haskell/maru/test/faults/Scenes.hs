@@ -152,6 +152,7 @@ play ["files", kibibytes, name] = do
   pool <- withPool (options name) () (\p -> try (poolMap p (\() n -> n + 1) [1 .. 100 :: Int]))
   putStrLn (either (\e -> displayException (e :: SomeException)) (\zs -> if zs == [2 .. 101] then "right" else "wrong") pool)
 play ["channel"] = do
+  warm
   -- Less than 16 MiB of address space.
   c_space 8 >>= \r -> when (r /= 0) (throwIO (userError "no limit"))
   (channel, bytes) <- newLog (64 * 1024 * 1024 * 1024)
