@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define MR_MESSAGE_VERSION 5u
+#define MR_MESSAGE_VERSION 6u
 
 enum mr_message_type {
   MR_FETCH = 1,  /* subject: the first page; value: the node that asks, where it is passed on

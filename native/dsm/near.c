@@ -357,7 +357,9 @@ static void wake(struct neighbour *n) {
   n->rang = sleep;
   /* Before the byte is there: who finds that knows of it.  Relaxed: the pipe orders them. */
   atomic_fetch_add_explicit(&n->segment->rung, 1, memory_order_relaxed);
-  (void)!write(n->bell, "", 1);
+  if (write(n->bell, "", 1) !=
+      1) /* it will not come; a writer that is killed here costs calls alone */
+    atomic_fetch_sub_explicit(&n->segment->rung, 1, memory_order_relaxed);
 }
 
 static struct mr_ring *out_to(const struct mr_near *near, uint16_t node) {

@@ -248,6 +248,8 @@ static int64_t swap(uint64_t object, uint64_t expected, uint64_t value) {
 
 static int64_t begin_apart(enum mr_op op, uint32_t object, uint32_t turn) {
   lock_node();
+  if (mr_self.apart.waits)
+    mr_node_die(STATUS_INTERNAL, MR_BY_HANDLER);
   mr_self.apart.op = op;
   mr_self.apart.object = object;
   mr_self.apart.turn = turn;

@@ -83,8 +83,10 @@ static void ready(int fd) {
 
 int maru_ranks_accept(int listener) {
   int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  /* Linux says here, too, what became of a connection that nobody has yet. */
   if (fd < 0)
-    return errno == EAGAIN || errno == EINTR || errno == ECONNABORTED ? -EAGAIN : -errno;
+    return errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM ? -errno
+                                                                                     : -EAGAIN;
   ready(fd);
   return fd;
 }

@@ -12,12 +12,15 @@
 
 #define SIZE ((size_t)256 << 10)
 
+/* What the requests' stack is used for. */
+enum { NOTHING, REQUESTS, OPEN };
+
 /* One program's in a process. */
 static struct {
   uint8_t *top; /* NULL: the program's stack will do */
   const void *ends[MR_STACKS_MAX];
   int count;
-  _Atomic bool used;
+  _Atomic int use;
 } stacks;
 
 /* mr_stack_switch(top, function, one, two, three) */
@@ -88,15 +91,27 @@ int mr_stack_prepare(void) {
   return 0;
 }
 
-int64_t mr_stack_call(mr_stack_function *function, uint64_t one, uint64_t two, uint64_t three) {
+static int64_t call_as(int use, mr_stack_function *function, uint64_t one, uint64_t two,
+                       uint64_t three) {
   if (stacks.top == NULL)
     return function(one, two, three);
   /* Relaxed, all: this thread's handlers alone see it else. */
-  if (atomic_exchange_explicit(&stacks.used, true, memory_order_relaxed))
+  int before = atomic_exchange_explicit(&stacks.use, use, memory_order_relaxed);
+  if (before == REQUESTS)
     mr_node_die(STATUS_INTERNAL, MR_BY_HANDLER);
-  int64_t result = mr_stack_switch(stacks.top, function, one, two, three);
-  atomic_store_explicit(&stacks.used, false, memory_order_relaxed);
+  int64_t result = before == OPEN ? function(one, two, three)
+                                  : mr_stack_switch(stacks.top, function, one, two, three);
+  atomic_store_explicit(&stacks.use, before, memory_order_relaxed);
   return result;
+}
+
+int64_t mr_stack_call(mr_stack_function *function, uint64_t one, uint64_t two, uint64_t three) {
+  return call_as(REQUESTS, function, one, two, three);
+}
+
+int64_t mr_stack_call_open(mr_stack_function *function, uint64_t one, uint64_t two,
+                           uint64_t three) {
+  return call_as(OPEN, function, one, two, three);
 }
 
 void mr_stack_end_at(const void *page) {

@@ -22,6 +22,9 @@ int mr_stack_prepare(void);
 /* Calls it there, where that is; what its arguments point to must not be shared memory.  Ends the
  * process where that is under way already: a handler of a signal would overwrite it. */
 int64_t mr_stack_call(mr_stack_function *function, uint64_t one, uint64_t two, uint64_t three);
+/* The same for what is no request.  A handler that comes meanwhile is on that stack itself, and may
+ * make one there. */
+int64_t mr_stack_call_open(mr_stack_function *function, uint64_t one, uint64_t two, uint64_t three);
 
 /* An access to that page is an overflow, and ends the process where it is checked.  At most
  * MR_STACKS_MAX; more are not remembered. */

@@ -17,6 +17,7 @@
 /* Either would give these definitions other names. */
 #undef _FORTIFY_SOURCE
 #undef _FILE_OFFSET_BITS
+#include "diff.h"
 #include "end.h"
 #include "node.h"
 #include "streams.h"
@@ -123,11 +124,13 @@ static ssize_t libcs_readv(int fd, const struct iovec *parts, int count) {
   CALL(readv, vector(parts, (size_t)count, 1), fd, parts, count);
 }
 
-/* Whether the kernel may have stopped there before the file's end.  Of what is no regular file
- * everybody expects less than was asked for. */
+/* Whether the kernel may have stopped there before the file's end: where a page begins, or some
+ * bytes below that where it copies many at once.  Of what is no regular file everybody expects less
+ * than was asked for. */
 static bool stopped_at(int fd, const void *rest, size_t size) {
   struct stat status;
-  return mr_node_shares(rest, size) && fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+  return (0 - (uintptr_t)rest) % MR_PAGE < 64 && mr_node_shares(rest, size) &&
+         fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
 }
 
 /* What comes of the rest. */

@@ -74,8 +74,9 @@ size_t mr_launch_input_read(struct job *job, char *bytes) {
   ssize_t n = read(input->from, bytes, MR_LAUNCH_INPUT);
   if (n < 0 && (errno == EINTR || errno == EAGAIN || (errno == EIO && in_background(input))))
     return 0;
-  /* What is open for writing alone has nothing to read: nohup leaves such an input. */
-  if (n < 0 && errno != EBADF)
+  /* What is open for writing alone has nothing to read: nohup leaves such an input. A terminal that
+   * goes says EIO before it is at its end. */
+  if (n < 0 && errno != EBADF && !(errno == EIO && input->terminal))
     lose_input(job);
   if (n <= 0)
     input->from = -1;

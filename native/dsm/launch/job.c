@@ -203,7 +203,9 @@ static void signal_nobody(struct job *job, int signal) {
 
 void mr_launch_leave(struct job *job, int signal) {
   (void)signal;
+  int64_t most = mr_launch_now() + MR_LAUNCH_GRACE_SECONDS * 1000;
   job->signal = signal_nobody;
+  job->kill_at = job->kill_at != 0 && job->kill_at < most ? job->kill_at : most;
   if (job->keep != NULL)
     job->keeps->end(job); /* the last checkpoint may still be copied */
   exit(job->status);

@@ -170,11 +170,12 @@ static _Noreturn void watch(const struct job *job, pid_t launcher, sigset_t *sig
   int by = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   bool obeyed = by != 0 && sigismember(signals, by) == 1;
   if (by != 0 && !obeyed) {
+    end_mourner(job);       /* before its end is waited for: it may be our child */
     await_orphans(signals); /* one may write to the folder */
     snprintf(how, sizeof how, ", process %d, by signal %d", (int)launcher, by);
     say_lost(job, how, wish);
-  }
-  end_mourner(job);
+  } else
+    end_mourner(job);
   if (obeyed)
     die_by(by, signals);
   exit(by != 0 ? STATUS_LOST : WEXITSTATUS(status));

@@ -493,7 +493,7 @@ static void check_reasons(void) {
     pid_t other = greeting != NULL ? start(answer_all, NULL) : 0;
     close(listeners[0]);
     listeners[0] = -1;
-    CHECK_EQUAL(mr_join(&mine, &card, fds, cards, incarnations, 1), -ETIMEDOUT);
+    CHECK_EQUAL(mr_join(&mine, &card, fds, cards, incarnations, 3), -ETIMEDOUT);
     CHECK(is_missing(0, cases[i].why));
     if (other != 0) {
       kill(other, SIGKILL);

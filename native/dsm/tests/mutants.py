@@ -334,7 +334,7 @@ MUTANTS = [
     ("a use that was expected proves nothing", "habits.c", "habit->brought || habit->expected == habits->stretch", "habit->brought"),
     ("who got a change with its notice is forgotten", "pages.c",
      "    p->alone = !notice(core, page, changed(core, page));", "    notice(core, page, changed(core, page));\n    p->alone = true;"),
-    ("a home that may be repeated stops where its page is fetched", "pages.c", "if (written && core->config.replays)", "if (false)"),
+    ("a home that may be repeated stops where its page is fetched", "pages.c", "(core->config.replays || core->config.unseen)", "core->config.unseen"),
     ("what a home gives is not what it compares with", "pages.c", "            config->sink->gives != NULL ? config->sink->gives(config->context, page, memory)\n                                        : memory);", "            memory);"),
     ("a node that stands still keeps what was fetched of it meanwhile", "save.c", "(phase != ASKING && phase != IDLE)", "phase != ASKING"),
     ("who stands still tells nobody", "save.c", "  if (core->pending.phase == phase && !has_told(core))\n    tell_all(core);\n", "  core->told_all = core->time[core->config.me];\n"),

@@ -587,13 +587,30 @@ static void post(int number) {
   sem_post(&done);
 }
 
-/* Its handler posts what it waits for. */
+/* It is let in where the library works for the thread; no request is under way there. */
+static void unblocked(void) {
+  sigset_t set;
+  sem_init(&done, 0, 0);
+  signal(SIGUSR1, post);
+  sigemptyset(&set);
+  sigaddset(&set, SIGUSR1);
+  for (int i = 0; i < 3; i++) {
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    raise(SIGUSR1);
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    sem_wait(&done);
+  }
+  printf("a handler posts where its signal is let in\n");
+}
+
+/* Its handler posts what it waits for, sooner or later while it waits. */
 static void wait_for_handler(void) {
-  const struct itimerval soon = {.it_value.tv_usec = 300000};
+  const struct itimerval often = {{.tv_usec = 300000}, {.tv_usec = 300000}};
   sem_init(&done, 0, 0);
   signal(SIGALRM, post);
-  setitimer(ITIMER_REAL, &soon, NULL);
-  sem_wait(&done);
+  setitimer(ITIMER_REAL, &often, NULL);
+  for (;;)
+    sem_wait(&done);
 }
 
 static void misuse(const char *how) {
@@ -639,10 +656,11 @@ static void misuse(const char *how) {
 static const struct {
   const char *name;
   void (*run)(void);
-} parts[] = {{"memory", memory},     {"heap", heap},         {"random", numbers_drawn},
-             {"maps", maps},         {"mutexes", mutexes},   {"conditions", conditions},
-             {"barriers", barriers}, {"specific", specific}, {"ends", ends},
-             {"rwlocks", rwlocks},   {"nested", nested},     {"handed", handed_on}};
+} parts[] = {{"memory", memory},      {"heap", heap},         {"random", numbers_drawn},
+             {"maps", maps},          {"mutexes", mutexes},   {"conditions", conditions},
+             {"barriers", barriers},  {"specific", specific}, {"ends", ends},
+             {"rwlocks", rwlocks},    {"nested", nested},     {"handed", handed_on},
+             {"unblocked", unblocked}};
 
 int main(int number, char **arguments) {
   argument = "memory";

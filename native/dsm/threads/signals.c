@@ -25,7 +25,7 @@ static int64_t act(uint64_t number, uint64_t action, uint64_t old) {
 int maru_threads_sigaction(int number, const struct sigaction *action, struct sigaction *old) {
   if (!mr_node_shares(__builtin_frame_address(0), 1))
     return mr_access_sigaction(number, action, old);
-  return (int)mr_stack_call(act, (uint64_t)number, (uintptr_t)action, (uintptr_t)old);
+  return (int)mr_stack_call_open(act, (uint64_t)number, (uintptr_t)action, (uintptr_t)old);
 }
 
 static int64_t mask(uint64_t how, uint64_t set, uint64_t old) {
@@ -49,7 +49,7 @@ static int64_t mask(uint64_t how, uint64_t set, uint64_t old) {
 int maru_threads_sigmask(int how, const sigset_t *set, sigset_t *old) {
   if (!mr_node_shares(__builtin_frame_address(0), 1))
     return (int)mask((uint64_t)how, (uintptr_t)set, (uintptr_t)old);
-  return (int)mr_stack_call(mask, (uint64_t)how, (uintptr_t)set, (uintptr_t)old);
+  return (int)mr_stack_call_open(mask, (uint64_t)how, (uintptr_t)set, (uintptr_t)old);
 }
 
 /* A stack of the program's own would be shared memory: what it says is remembered alone. */

@@ -366,10 +366,9 @@ class Terminal(unittest.TestCase):
 
     def test_the_keyboard_reaches_all_of_a_group_of_its_own(self):
         # system(3) ignores the interrupt; what it waits for does not.
-        script = "import os; os.setpgid(0, 0); print('rea' 'dy', flush=True); os.system('sleep 60'); print('ov' 'er')"
+        script = "import os; os.setpgid(0, 0); os.system('echo rea''dy; exec sleep 60'); print('ov' 'er')"
         self.session.type('$S -- python3 -c "%s"\n' % script)
         self.session.expect("ready\r\n")
-        time.sleep(0.3)
         self.session.type("\x03")
         self.session.expect("over")
 

@@ -254,10 +254,10 @@ asRank action = do
 -- nothing keeps nobody waiting.
 meetOthers :: Cluster -> Card -> Ranks -> CInt -> IO ()
 meetOthers cluster card ranks listener = do
-  roomFor (ranksCount ranks + ownDescriptors)
+  roomFor (2 * ranksCount ranks + ownDescriptors)
   came <- newMVar []
   verdicts <- newEmptyMVar
-  callers <- newCallers listener
+  callers <- newCallers listener (ranksCount ranks)
   listening <- forkIO (forever (greetNext callers (greetPeer greetingSeconds (ranksSecret ranks) (judge came)) (decided verdicts)) `catch` ended)
   met <- timeout (patience * 1000000) (gather verdicts (ranksCount ranks - 1)) `finally` (killThread listening >> sendAway callers)
   there <- map peerNumber <$> atomically (alive cluster)
@@ -292,7 +292,8 @@ meetOthers cluster card ranks listener = do
             then (there, Superfluous)
             else (cardRank theirs : there, judgeBy card theirs)
 
--- | What rank 0 needs besides a connection to each: for those that are no ranks, and for its work.
+-- | What rank 0 needs besides a connection to each, and one more while it is greeted: for those that are no ranks, and for
+-- its work.
 ownDescriptors :: Int
 ownDescriptors = 512
 

@@ -28,6 +28,8 @@ import System.Timeout (timeout)
 
 data Callers = Callers
   { callersListener :: !CInt,
+    -- | So many are held at most.
+    callersMost :: !Int,
     -- | Those that are there, the oldest first, and since when. Who has it may hang up on one; it is
     -- closed by its own thread, which takes it out.
     callersThere :: !(MVar (IntMap (Word64, Wire))),
@@ -35,9 +37,10 @@ data Callers = Callers
     callersRefused :: !(IORef (Maybe String))
   }
 
--- | Nobody yet, at that listener.
-newCallers :: CInt -> IO Callers
-newCallers listener = Callers listener <$> newMVar IntMap.empty <*> newIORef 0 <*> newIORef Nothing
+-- | Nobody yet, at that listener. So many are wanted: there is room for them beside as many strangers as the nodes of a
+-- job hold (@native/dsm/join.h@).
+newCallers :: CInt -> Int -> IO Callers
+newCallers listener wanted = Callers listener (wanted + 256) <$> newMVar IntMap.empty <*> newIORef 0 <*> newIORef Nothing
 
 -- | Why one could not be taken, if that happened.
 whyNone :: Callers -> IO (Maybe String)
@@ -48,7 +51,7 @@ whyNone = readIORef . callersRefused
 greetNext :: Callers -> (Wire -> IO (Maybe a)) -> (Wire -> a -> IO ()) -> IO ()
 greetNext callers greet use = do
   threadWaitRead (fromIntegral (callersListener callers))
-  full <- (>= mostCallers) . IntMap.size <$> readMVar (callersThere callers)
+  full <- (>= callersMost callers) . IntMap.size <$> readMVar (callersThere callers)
   if full then closeOldest callers >> later else mask_ (acceptRank (callersListener callers) >>= either refused begin)
   where
     -- Another try does not come at once.
@@ -58,6 +61,7 @@ greetNext callers greet use = do
       for_ why $ \text -> writeIORef (callersRefused callers) (Just text) >> closeOldest callers
       later
     begin fd = do
+      writeIORef (callersRefused callers) Nothing
       wire <- wireOn fd
       number <- come callers wire
       void $
@@ -95,10 +99,6 @@ sendAway callers = do
     none = do
       left <- readMVar (callersThere callers)
       unless (IntMap.null left) (threadDelay 1000 >> none)
-
--- | As many as the nodes of a job hold (@native/dsm/join.h@), for as long.
-mostCallers :: Int
-mostCallers = 256
 
 youngNs :: Word64
 youngNs = 2000000000

@@ -141,23 +141,15 @@ nextHeard heard most w = either gone id <$> try read'
             then Nothing
             else Just (Frame (toEnum (fromIntegral kind)) (fromIntegral call) (fromIntegral index) body)
 
--- | So many bytes, or those before the end. Memory is that of what came, not of what was announced.
+-- | So many bytes, or those before the end.
 readUpTo :: IO () -> Handle -> Int -> IO Bytes.ByteString
-readUpTo heard handle = fmap Bytes.concat . pieces
+readUpTo heard handle size = Internal.createAndTrim size (fill 0)
   where
-    pieces 0 = pure []
-    pieces left = do
-      let size = min left pieceBytes
-      piece <- Internal.createAndTrim size (fill size 0)
-      (piece :) <$> if Bytes.length piece < size then pure [] else pieces (left - size)
-    fill size got to
+    fill got to
       | got == size = pure got
       | otherwise = do
         n <- hGetBufSome handle (to `plusPtr` got) (size - got)
-        if n == 0 then pure got else heard >> fill size (got + n) to
-
-pieceBytes :: Int
-pieceBytes = 1024 * 1024
+        if n == 0 then pure got else heard >> fill (got + n) to
 
 -- | Both sides see the wire's end.
 hangUp :: Wire -> IO ()
