@@ -2,6 +2,7 @@
 #include "stack.h"
 
 #include "end.h"
+#include "node.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -99,9 +100,11 @@ static int64_t call_as(int use, mr_stack_function *function, uint64_t one, uint6
   int before = atomic_exchange_explicit(&stacks.use, use, memory_order_relaxed);
   if (before == REQUESTS)
     mr_node_die(STATUS_INTERNAL, MR_BY_HANDLER);
-  int64_t result = before == OPEN ? function(one, two, three)
-                                  : mr_stack_switch(stacks.top, function, one, two, three);
-  atomic_store_explicit(&stacks.use, before, memory_order_relaxed);
+  /* A handler that came while it was open is on that stack.  Who is not has jumped out of one. */
+  bool there = before == OPEN && !mr_node_shares(__builtin_frame_address(0), 1);
+  int64_t result =
+      there ? function(one, two, three) : mr_stack_switch(stacks.top, function, one, two, three);
+  atomic_store_explicit(&stacks.use, there ? OPEN : NOTHING, memory_order_relaxed);
   return result;
 }
 

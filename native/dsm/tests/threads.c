@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -587,7 +588,15 @@ static void post(int number) {
   sem_post(&done);
 }
 
-/* It is let in where the library works for the thread; no request is under way there. */
+static sigjmp_buf back;
+
+static void jump(int number) {
+  (void)number;
+  siglongjmp(back, 1);
+}
+
+/* It is let in where the library works for the thread; no request is under way there. A handler may
+ * leave by a jump. */
 static void unblocked(void) {
   sigset_t set;
   sem_init(&done, 0, 0);
@@ -600,7 +609,17 @@ static void unblocked(void) {
     pthread_sigmask(SIG_UNBLOCK, &set, NULL);
     sem_wait(&done);
   }
-  printf("a handler posts where its signal is let in\n");
+  signal(SIGUSR1, jump);
+  pthread_sigmask(SIG_BLOCK, &set, NULL);
+  raise(SIGUSR1);
+  if (sigsetjmp(back, 0) == 0) {
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    printf("not reached\n");
+  }
+  pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+  sem_post(&done);
+  sem_wait(&done);
+  printf("a handler posts, or jumps, where its signal is let in\n");
 }
 
 /* Its handler posts what it waits for, sooner or later while it waits. */

@@ -95,14 +95,14 @@ tried b = leavingNothing . forM_ [Skip, Fail] $ \p -> do
 -- | By a thread that item 1 has left behind. The next item comes when that worker has ended.
 strays :: Backend -> Assertion
 strays b = leavingNothing $ do
-  let stray = myThreadId >>= \worker -> void (forkIO (threadDelay 100000 >> throwTo worker (ErrorCall "stray")))
+  let stray = myThreadId >>= \worker -> void (forkIO (threadDelay 100000 >> throwTo worker (ErrorCall "stray, gr\246\223er")))
       f i = effect (i <$ when (i == 1) stray)
       options = (onBackend b) {workers = Workers 1, policy = Fail}
   (ys, report) <- parMapReporting options f (1 : effect (threadDelay 2500000 >> pure [2, 3 :: Int]))
   within 20 (evaluate (sum ys)) >>= (@?= 6)
   r <- report
   reportWorkersLost r @?= 0
-  assertBool (show r) (any ("stray" `isInfixOf`) (reportNotes r))
+  assertBool (show r) (any ("stray, gr??er" `isInfixOf`) (reportNotes r))
 
 -- | Item 0 takes longer than the test.
 failsAtOnce :: Backend -> Assertion

@@ -89,14 +89,16 @@ stopFeed feed = do
   leaveFeed feed
   void (forkIO (endSoon (feedThread feed)))
 
--- | Ends a walker that was told to leave and still computes a cell a second later: it may do
--- so for ever. One that waits inside the input (for a file, a socket, a clock) is not
+-- | Ends a walker that was told to leave and computes a cell at one of ten looks, a second apart: it may do so for
+-- ever. One that waits inside the input then (for a file, a socket, a clock) is not
 -- interrupted but leaves afterwards. An exception thrown there could stay in the cell, which
 -- others may hold too.
 endSoon :: ThreadId -> IO ()
-endSoon walker = do
-  soon <- threadStatus walker
-  unless (soon == ThreadFinished || soon == ThreadDied) $ do
-    threadDelay 1000000
-    late <- threadStatus walker
-    when (late == ThreadRunning) (killThread walker)
+endSoon walker = look (10 :: Int)
+  where
+    look left = do
+      status <- threadStatus walker
+      unless (left == 0 || status == ThreadFinished || status == ThreadDied) $ do
+        threadDelay 1000000
+        late <- threadStatus walker
+        if late == ThreadRunning then killThread walker else look (left - 1)

@@ -225,7 +225,9 @@ spawnWorkers run count fork body = do
       case outcome of
         Left e | not stopped -> do
           text <- textOf e
-          atomicModifyIORef' (runNotes run) (\notes -> (progressNote text : notes, ()))
+          -- The run's end is no fault of the callback.
+          late <- isStopped run
+          unless late $ atomicModifyIORef' (runNotes run) (\notes -> (progressNote text : notes, ()))
         _ -> pure ()
   where
     progressNote text = "the progress callback threw and is called no more: " <> text

@@ -47,6 +47,7 @@ where
 
 import Control.Concurrent (ThreadId, forkIO, myThreadId, rtsSupportsBoundThreads, threadDelay)
 import Control.Monad (void, when)
+import Data.Char (isAscii)
 import Data.Int (Int64)
 import Data.Word (Word16, Word32, Word64)
 import Foreign (Ptr)
@@ -133,7 +134,10 @@ sealHere why = withCString why c_sealHere
 -- | Ends this worker, which cannot go on, and says so: no item is to blame. An item that it
 -- is at is sealed. The status is for where nothing can be said.
 endHere :: String -> Int -> IO ()
-endHere why status = withCString why (`c_endHere` fromIntegral status)
+endHere why status = withCString (map ascii why) (`c_endHere` fromIntegral status)
+  where
+    -- The pen counts bytes, and who reads it characters.
+    ascii c = if isAscii c then c else '?'
 
 -- | What is open now is this worker's own; what is opened later, by an initialiser say,
 -- may be answered by somebody else. 'False': neither that nor what threads wait for can

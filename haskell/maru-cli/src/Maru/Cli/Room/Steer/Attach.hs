@@ -108,7 +108,7 @@ during flags (Just life) (Just said) _ keeper = do
       mapM_ (`writeJson` whole) (flagJson flags)
       pure ExitSuccess
     _ | kept == ExitSuccess -> problem internal "the controller ended without a report; everything is put back, but for what a line above says"
-    _ | ExitFailure n <- kept, n > 0 -> problem internal "the keeper failed, as a line above says; nothing was changed"
+    _ | ExitFailure n <- kept, n > 0 -> problem internal "the keeper failed, as a line above says; no thread was placed"
     _ -> problem internal "the keeper was killed, and no report came; what is not put back the next 'maru run --io' puts back, or 'maru-steer repair'"
 during _ _ _ _ _ = problem internal "no pipe to the keeper"
 
