@@ -357,8 +357,9 @@ static void wake(struct neighbour *n) {
   n->rang = sleep;
   /* Before the byte is there: who finds that knows of it.  Relaxed: the pipe orders them. */
   atomic_fetch_add_explicit(&n->segment->rung, 1, memory_order_relaxed);
-  if (write(n->bell, "", 1) !=
-      1) /* it will not come; a writer that is killed here costs calls alone */
+  /* A byte that does not come is not owed.  Of a writer that is killed here it stays so, which
+   * costs calls alone. */
+  if (write(n->bell, "", 1) != 1)
     atomic_fetch_sub_explicit(&n->segment->rung, 1, memory_order_relaxed);
 }
 

@@ -26,7 +26,7 @@ mutants.MUTANTS = [
     ("a page is shown while it changes", "shown.c", "  word = atomic_exchange_explicit(&shown->word, after(word, MR_HIDDEN), memory_order_acq_rel);\n", ""),
     ("a dead home's page counts", "near.c", "return rc == 0 && atomic_load_explicit(&n->segment->fenced, memory_order_acquire) != 0 ? -ESTALE", "return false ? -ESTALE"),
     ("nobody fences", "near.c", "    atomic_store(&n->segment->fenced, 1);", "    ;"),
-    ("nobody rings", "near.c", "  (void)!write(n->bell, \"\", 1);", "    ;"),
+    ("nobody rings", "near.c", "  if (write(n->bell, \"\", 1) != 1)", "  if (false)"),
     ("a sleeper does not say so", "near.c", "    atomic_store_explicit(&near->own->asleep, ++near->sleeps, memory_order_relaxed);", "    ;"),
     ("a node rings once for all sleeps", "near.c", "sleep == n->rang)", "n->rang != 0)"),
     ("a sleeper does not look once more", "near.c", "  if (!mr_near_glance(near))\n    return 0;", "  return 0;"),

@@ -353,8 +353,11 @@ class Terminal(unittest.TestCase):
 
     def test_a_program_that_stops_itself_once_it_is_asked(self):
         # As full-screen programs do, which give the terminal back first.
-        script = ("import os, signal; signal.signal(signal.SIGTSTP, lambda *_: os.kill(os.getpid(), signal.SIGSTOP)); "
-                  "print('rea' 'dy', flush=True); print('got=[%s]' % input())")
+        # (Python runs a handler between its own steps: so it sleeps a little again and again until then.)
+        script = ("import os, signal, time; asked = []; "
+                  "signal.signal(signal.SIGTSTP, lambda *_: (asked.append(1), os.kill(os.getpid(), signal.SIGSTOP))); "
+                  "print('rea' 'dy', flush=True); [time.sleep(.02) for _ in iter(lambda: asked != [], True)]; "
+                  "print('got=[%s]' % input())")
         self.session.type('$S -- python3 -c "%s"\n' % script)
         self.session.expect("ready\r\n")
         self.session.type("\x1a")

@@ -26,6 +26,7 @@ import Maru.Cluster.Frame
 import Maru.Native.Ranks (acceptRank)
 import System.Timeout (timeout)
 
+-- | Of one listener.
 data Callers = Callers
   { callersListener :: !CInt,
     -- | So many are held at most.

@@ -261,7 +261,9 @@ loop steering now = do
   there <- isAlive (steerRoots steering) (steerTree steering)
   case ended of
     Just end -> pure (end, now)
-    Nothing | not there -> (\end -> (end, now)) <$> ending (steerLink steering)
+    Nothing | not there -> do
+      end <- ending (steerLink steering)
+      pure (end, now)
     Nothing -> do
       next <- look steering now
       case next of
