@@ -284,9 +284,10 @@ class Case:
             again = phase == "launcher" and met and status != 0
             if again:
                 resumed = os.path.exists(kept + "/checkpoint")
-                if not resumed:
-                    out.seek(0)
-                    out.truncate()
+                # One that is killed while it shows lines leaves the last one unfinished: all of it comes again.
+                out.seek(0)
+                out.seek(out.read().rfind(b"\n") + 1 if resumed else 0)
+                out.truncate()
                 job = self.start(out, *(["--resume", kept] if resumed else []))
                 status, said = job.end()
                 left += job.left()
