@@ -51,7 +51,7 @@ inline say_asleep() {
 
 /* Whether it rings for that sleep. */
 inline find_asleep(into) {
-#ifdef ONE_RINGS /* mutant: who finds it asleep takes that, and alone rings */
+#ifdef ONE_RINGS /* mutant: the writer that finds it asleep takes that, and alone rings */
   atomic { into = asleep; asleep = 0 }
 #else
   into = asleep

@@ -348,7 +348,7 @@ static int meet_all(struct meeting *m) {
   return rc;
 }
 
-/* ---- who did not come ----------------------------------------------------------------- */
+/* ---- the missing node ----------------------------------------------------------------- */
 
 static const char *name_outcome(int came_to) {
   switch (came_to) {

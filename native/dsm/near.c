@@ -355,7 +355,8 @@ static void wake(struct neighbour *n) {
   if (sleep == 0 || sleep == n->rang)
     return;
   n->rang = sleep;
-  /* Before the byte is there: who finds that knows of it.  Relaxed: the pipe orders them. */
+  /* Before the byte is there: the sleeper that finds it knows of it.  Relaxed: the pipe orders
+   * them. */
   atomic_fetch_add_explicit(&n->segment->rung, 1, memory_order_relaxed);
   /* A byte that does not come is not owed.  Of a writer that is killed here it stays so, which
    * costs calls alone. */

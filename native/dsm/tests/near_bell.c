@@ -12,7 +12,7 @@
 
 #define NODES 3
 #define JOIN_SECONDS 20
-#define WAITS_MS 20000 /* for what takes a moment; who is stopped is so for longer */
+#define WAITS_MS 20000 /* for what takes a moment; a node that is held stays so for longer */
 
 enum { SLEEPS, HOLDS, HEARD, PIPES };
 

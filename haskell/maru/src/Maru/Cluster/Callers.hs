@@ -31,8 +31,8 @@ data Callers = Callers
   { callersListener :: !CInt,
     -- | So many are held at most.
     callersMost :: !Int,
-    -- | Those that are there, the oldest first, and since when. Who has it may hang up on one; it is
-    -- closed by its own thread, which takes it out.
+    -- | Those that are there, the oldest first, and since when. A thread that holds the table may hang
+    -- up on one. The one's own thread takes it out and closes it.
     callersThere :: !(MVar (IntMap (Word64, Wire))),
     callersCame :: !(IORef Int),
     callersRefused :: !(IORef (Maybe String))

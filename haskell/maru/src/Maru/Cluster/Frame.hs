@@ -155,8 +155,8 @@ readUpTo heard handle size = Internal.createAndTrim size (fill 0)
 hangUp :: Wire -> IO ()
 hangUp = wireEnd
 
--- | The same; and its descriptors are free. For who alone knows it still: others could hang up on
--- whoever has its number then.
+-- | The same; and its descriptors are free. Only the last thread that knows the wire may do it: another's
+-- 'hangUp' would meet what has the number then.
 closeWire :: Wire -> IO ()
 closeWire w = hangUp w >> quietly (wireIn w) >> quietly (wireOut w)
   where
