@@ -17,12 +17,13 @@
 
 #define JOIN_SECONDS 30
 #define WHY 256
+#define NOT_SET "%s is not set; start jobs with 'maru launch'"
 #define PROGRAMS_MOST 1024u /* descriptors below are the program's, where so many are allowed */
 
 static const char *needed(const char *name) {
   const char *text = getenv(name);
   if (text == NULL)
-    mr_node_die(STATUS_USAGE, "%s is not set; start jobs with 'maru launch'", name);
+    mr_node_die(STATUS_USAGE, NOT_SET, name);
   return text;
 }
 
@@ -37,42 +38,51 @@ static void read_addresses(struct sockaddr_storage *addresses, uint16_t nodes) {
   }
 }
 
-/* Of a descriptor that we inherited, which our children do not need.  At its begin: a program that
- * the node runs afterwards may be a node as well. */
-static void read_secret(uint8_t *secret) {
-  int fd = (int)mr_environment_number("MARU_DSM_SECRET_FD", 0, 3, INT32_MAX);
-  if (fd == 0)
-    needed("MARU_DSM_SECRET_FD");
+/* ---- descriptors ----------------------------------------------------------------- */
+
+static const char *const names[MR_INHERITED] = {
+    [MR_INHERITED_LISTENER] = "MARU_DSM_LISTENER",
+    [MR_INHERITED_SECRET] = "MARU_DSM_SECRET_FD",
+    [MR_INHERITED_OVER] = "MARU_DSM_OVER_FD",
+};
+
+static void take_inherited(struct mr_membership *m) {
+  for (unsigned i = 0; i < MR_INHERITED; i++) {
+    m->inherited[i] = (int)mr_environment_number(names[i], 0, 3, INT32_MAX);
+    unsetenv(names[i]);
+  }
+}
+
+void mr_membership_make_room(struct mr_membership *m) {
+  struct rlimit most;
+  if (getrlimit(RLIMIT_NOFILE, &most) < 0 || most.rlim_cur <= MR_INHERITED)
+    return;
+  int least = (int)(most.rlim_cur < PROGRAMS_MOST ? most.rlim_cur : PROGRAMS_MOST) - MR_INHERITED;
+  for (unsigned i = 0; i < MR_INHERITED; i++) {
+    int fd = m->inherited[i], to = fd > 0 && fd < least ? fcntl(fd, F_DUPFD_CLOEXEC, least) : -1;
+    if (to < 0)
+      continue; /* it stays: a file of that number cannot be opened again, and that is said */
+    close(fd);
+    m->inherited[i] = to;
+  }
+}
+
+static int need_inherited(const struct mr_membership *m, enum mr_inherited which) {
+  if (m->inherited[which] == 0)
+    mr_node_die(STATUS_USAGE, NOT_SET, names[which]);
+  return m->inherited[which];
+}
+
+static void read_secret(const struct mr_membership *m, uint8_t *secret) {
+  int fd = need_inherited(m, MR_INHERITED_SECRET);
   ssize_t length = pread(fd, secret, MR_SECRET, 0);
   if (length != MR_SECRET)
     mr_node_die(STATUS_USAGE, "MARU_DSM_SECRET_FD is %d: no secret of %d bytes there%s%s", fd,
                 MR_SECRET, length < 0 ? ": " : "", length < 0 ? strerror(errno) : "");
   close(fd);
-  unsetenv("MARU_DSM_SECRET_FD");
 }
 
-static void move_up(const char *name, int least) {
-  int fd = (int)mr_environment_number(name, 0, 3, INT32_MAX);
-  int to = fd > 0 && fd < least ? fcntl(fd, F_DUPFD_CLOEXEC, least) : -1;
-  char text[16];
-  if (to < 0)
-    return; /* it stays: a file of that number cannot be opened again, and that is said */
-  close(fd);
-  snprintf(text, sizeof text, "%d", to);
-  setenv(name, text, 1);
-}
-
-void mr_membership_make_room(void) {
-  static const char *const given[] = {"MARU_DSM_LISTENER", "MARU_DSM_SECRET_FD",
-                                      "MARU_DSM_OVER_FD"};
-  struct rlimit most;
-  const unsigned count = sizeof given / sizeof *given;
-  if (getrlimit(RLIMIT_NOFILE, &most) < 0 || most.rlim_cur <= count)
-    return;
-  int least = (int)(most.rlim_cur < PROGRAMS_MOST ? most.rlim_cur : PROGRAMS_MOST) - (int)count;
-  for (unsigned i = 0; i < count; i++)
-    move_up(given[i], least);
-}
+/* ---- joining ----------------------------------------------------------------------- */
 
 static bool is_transport(const char *name) {
   const char *rest = strncmp(name, "shm+", 4) == 0 ? name + 4 : name;
@@ -101,16 +111,16 @@ static const char *choose_transport(void) {
 }
 
 /* Nodes that `maru launch` started find all of it in their environment. */
-static void read_job(struct mr_job *job, struct sockaddr_storage *addresses) {
-  job->listener = (int)mr_environment_number("MARU_DSM_LISTENER", 0, 3, INT32_MAX);
-  if (job->listener == 0)
-    needed("MARU_DSM_LISTENER");
+static void read_job(const struct mr_membership *m, struct mr_job *job,
+                     struct sockaddr_storage *addresses) {
+  job->listener = need_inherited(m, MR_INHERITED_LISTENER);
   read_addresses(addresses, job->nodes);
-  read_secret(job->secret);
+  read_secret(m, job->secret);
 }
 
 void mr_membership_find(struct mr_membership *m) {
   char why[WHY];
+  take_inherited(m);
   m->seconds = (int)mr_environment_number("MARU_DSM_JOIN", JOIN_SECONDS, 1, 3600);
   if (getenv("MARU_DSM_NODES") == NULL)
     m->launcher = mr_launcher_find();
@@ -149,7 +159,7 @@ void mr_membership_join(struct mr_membership *m, const struct mr_joining *how,
     job.addresses = m->meeting.addresses;
     memcpy(job.secret, m->meeting.secret, sizeof job.secret);
   } else {
-    read_job(&job, addresses);
+    read_job(m, &job, addresses);
   }
   /* Who takes a node's place goes on with what that has sent. */
   job.incarnation = how->epoch;

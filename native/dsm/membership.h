@@ -9,13 +9,17 @@
 
 #define MR_FIRST_EPOCH 1u
 
+/* Descriptors that `maru launch` opens for a node. */
+enum mr_inherited { MR_INHERITED_LISTENER, MR_INHERITED_SECRET, MR_INHERITED_OVER, MR_INHERITED };
+
 struct mr_membership {
   uint16_t nodes, me;
-  enum mr_launcher launcher; /* another than ours that started it */
-  bool met;                  /* by that one's help */
-  struct mr_meeting meeting; /* what that one let us find */
-  int seconds;               /* how long to wait for the others */
-  struct mr_job job;         /* as this process joined, where nodes may join again; else empty */
+  enum mr_launcher launcher;   /* another than ours that started it */
+  bool met;                    /* by that one's help */
+  struct mr_meeting meeting;   /* what that one let us find */
+  int seconds;                 /* how long to wait for the others */
+  int inherited[MR_INHERITED]; /* 0: none */
+  struct mr_job job;           /* as this process joined, where nodes may join again; else empty */
 };
 
 struct mr_joining {
@@ -26,11 +30,12 @@ struct mr_joining {
 };
 
 /* By the environment, or by another launcher's help; a process that nobody started so is the only
- * node. */
+ * node.  What the environment says of descriptors goes out of it: a process that takes this one's
+ * place has others, and programs that this one starts have none. */
 void mr_membership_find(struct mr_membership *membership);
-/* Moves what `maru launch` has opened for this process above what a program opens: on another host,
- * or beside other nodes, it is given other numbers than the process whose files it opens again. */
-void mr_membership_make_room(void);
+/* Moves those above what a program opens: the files of the process in whose place this one is find
+ * their descriptors free, and a program that begins again opens its files as the same ones. */
+void mr_membership_make_room(struct mr_membership *membership);
 /* Connects with all other nodes. */
 void mr_membership_join(struct mr_membership *membership, const struct mr_joining *how,
                         struct mr_transport **transport, uint32_t *incarnations);

@@ -107,11 +107,13 @@ void mr_self_open_checkpoints(void) {
     mr_node_die(STATUS_USAGE, "--races and --ckpt-every exclude each other: what is known of races "
                               "is in no checkpoint");
   size_t length;
+  if (mr_self.checkpoints == NULL)
+    return;
   if (mr_self.nodes > 1)
     mr_self.replay = mr_replay_open();
+  mr_membership_make_room(&mr_self.job);
   if (!mr_node_restores())
     return;
-  mr_membership_make_room();
   mr_self.part->open(mr_checkpoints_map(mr_self.checkpoints, mr_self.me, &length));
 }
 
@@ -199,6 +201,9 @@ void mr_node_part(const struct mr_part *part) { mr_self.part = part; }
 size_t *mr_node_allocated(void) { return &mr_self.used; }
 bool mr_node_will_restore(void) { return mr_checkpoints_expected() != 0; }
 void mr_node_captures(bool captures) { mr_self.captures = captures && mr_self.checkpoints != NULL; }
+uint64_t mr_node_guard_word(uint64_t drawn) {
+  return mr_self.replay != NULL ? mr_replay_guard_word(mr_self.replay) : drawn;
+}
 void mr_node_no_more_checkpoints(void) {
   if (mr_self.checkpoints != NULL)
     mr_checkpoints_end(mr_self.checkpoints);

@@ -3,6 +3,7 @@
 #include "replay.h"
 
 #include "given.h"
+#include "hmac.h"
 #include "journal.h"
 #include "message.h"
 #include "outbox.h"
@@ -95,6 +96,21 @@ void mr_replay_close(struct mr_replay *replay) {
   mr_journal_close(replay->journal);
   explicit_bzero(replay->job.secret, sizeof replay->job.secret);
   free(replay);
+}
+
+/* Its lowest byte is 0, as libc's: it ends a string that runs into it. */
+uint64_t mr_replay_guard_word(const struct mr_replay *replay) {
+  static const char purpose[] = "stack protector";
+  struct mr_hmac hmac;
+  union {
+    uint8_t sum[MR_HMAC];
+    uint64_t word;
+  } drawn;
+  mr_hmac_begin(&hmac, replay->job.secret, sizeof replay->job.secret);
+  mr_hmac_add(&hmac, purpose, sizeof purpose);
+  mr_hmac_add(&hmac, &mr_self.me, sizeof mr_self.me);
+  mr_hmac_end(&hmac, drawn.sum);
+  return drawn.word & ~UINT64_C(0xff);
 }
 
 /* ---- the journal ---------------------------------------------------------------------- */

@@ -49,6 +49,8 @@ struct mr_replay *mr_replay_open(void);
 bool mr_replay_repeats(const struct mr_replay *replay);
 /* The core is there, and all have joined with `job`, of which what it needs is copied. */
 void mr_replay_begin(struct mr_replay *replay, const struct mr_job *job);
+/* After that: a word for the stack protector, which each process in this place has alike. */
+uint64_t mr_replay_guard_word(const struct mr_replay *replay);
 /* Every peer has left, or this node leaves. */
 void mr_replay_close(struct mr_replay *replay);
 

@@ -9,6 +9,7 @@
 #include "../end.h"
 #include "../store.h"
 #include "files.h"
+#include "guard.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -292,28 +293,11 @@ static bool has_environment(const struct mr_range *ranges, int count) {
   return all;
 }
 
-/* ---- the word that the stack protector compares with ----------------------------------- */
-
 #if defined(__x86_64__)
-static uint64_t get_guard(void) {
-  uint64_t word;
-  __asm__ volatile("mov %%fs:0x28, %0" : "=r"(word));
-  return word;
-}
-static inline __attribute__((always_inline)) void set_guard(uint64_t word) {
-  __asm__ volatile("mov %0, %%fs:0x28" : : "r"(word) : "memory");
-}
 static uint8_t *stack_of(const ucontext_t *context) {
   return (uint8_t *)(uintptr_t)context->uc_mcontext.gregs[REG_RSP];
 }
 #elif defined(__aarch64__)
-extern uintptr_t __stack_chk_guard __attribute__((weak));
-static uint64_t get_guard(void) { return &__stack_chk_guard != NULL ? __stack_chk_guard : 0; }
-/* It lies in memory that is read-only; the kernel draws it anew. */
-static inline __attribute__((always_inline)) void set_guard(uint64_t word) {
-  if (word != get_guard())
-    mr_node_die(STATUS_UNAVAILABLE, "this machine's stack protector cannot be restored");
-}
 static uint8_t *stack_of(const ucontext_t *context) {
   return (uint8_t *)(uintptr_t)context->uc_mcontext.sp;
 }
@@ -373,7 +357,7 @@ int mr_part_write(int file, struct mr_store *store, struct mr_checkpoint_head *h
                   const ucontext_t *context, int how, char *why, size_t size) {
   static struct mr_range ranges[MR_PART_RANGES];
   struct resume resume = {.libraries = stdout,
-                          .guard = get_guard(),
+                          .guard = mr_guard(),
                           .environment = environ != part.environment ? environ : NULL,
                           .random = mr_random_take(),
                           .how = how,
@@ -455,7 +439,8 @@ __attribute__((no_stack_protector)) const ucontext_t *mr_part_read(int *how, uco
   /* It points into itself. */
   context->uc_mcontext.fpregs = &context->__fpregs_mem;
 #endif
-  set_guard(resume.guard);
+  if (!mr_guard_set(resume.guard))
+    mr_node_die(STATUS_UNAVAILABLE, "this machine's stack protector cannot be restored");
   return context;
 }
 

@@ -4,6 +4,7 @@
 #include "../../base/variables.h"
 #include "../checkpoint.h"
 #include "../streams.h"
+#include "guard.h"
 #include "maps.h"
 #include "part.h"
 #include "start.h"
@@ -42,13 +43,15 @@ void mr_program_map_streams(void) {
   mr_streams_prepare(MR_STREAMS);
 }
 
-_Noreturn void mr_program_enter(void (*call)(void)) {
+/* Created processes get the program's stack: one that repeats this one has to send the same. */
+__attribute__((no_stack_protector)) _Noreturn void mr_program_enter(void (*call)(void)) {
   getcontext(&program.begin);
   program.begin.uc_stack.ss_sp = MR_STACK;
   program.begin.uc_stack.ss_size = MR_STACK_SIZE;
   program.begin.uc_link = NULL;
   makecontext(&program.begin, call, 0);
   mr_node_captures(true);
+  mr_guard_set(mr_node_guard_word(mr_guard()));
   setcontext(&program.begin);
   mr_node_die(STATUS_INTERNAL, "cannot change to the program's stack");
 }

@@ -128,7 +128,10 @@ struct mr_store *mr_checkpoints_store(struct mr_checkpoints *all) {
   (void)all;
   abort();
 }
-void mr_membership_make_room(void) { abort(); }
+void mr_membership_make_room(struct mr_membership *membership) {
+  (void)membership;
+  abort();
+}
 bool mr_settings_races(void) { abort(); }
 
 _Noreturn void mr_node_die(int status, const char *format, ...) {
