@@ -10,10 +10,12 @@
 #include "../store.h"
 #include "files.h"
 #include "guard.h"
+#include "jump.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <locale.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,10 +30,13 @@
 #define RED_ZONE 256u
 #define SIGNALS 65
 #define ALIGNED 16u
+#define LOCALE_MOST 1024u
 
 /* What comes first in a program's part. */
 struct resume {
   struct mr_random random;
+  struct mr_jumps jumps;
+  char locale[LOCALE_MOST];
   void *libraries;
   uint64_t guard;
   char **environment; /* NULL: the one that a process is given */
@@ -70,6 +75,7 @@ static struct {
   struct habits habits, joined;
   bool given;
   char **environment; /* the process was given */
+  uint64_t guard;     /* of the program's thread: another one writes its image */
   struct mr_files files;
   const struct mr_part_ranges *what;
   const struct mr_checkpoint_head *found;
@@ -214,6 +220,8 @@ static void note_all(each_descriptor *act) {
   walk_descriptors(act, -1, why, sizeof why);
 }
 
+void mr_part_guarded(uint64_t word) { part.guard = word; }
+
 void mr_part_owns(int fd) {
   struct stat is;
   if ((unsigned)fd < DESCRIPTORS && fstat(fd, &is) == 0)
@@ -238,6 +246,7 @@ void mr_part_joins(void) {
 /* What the program has set since it was given the process stays as that was: also where the library
  * now calls it. */
 void mr_part_begin(void) {
+  mr_part_guarded(mr_guard());
   if (!part.given)
     mr_random_begin();
   static struct habits now;
@@ -272,6 +281,19 @@ static int refuse(int file, char *why, size_t size) {
   }
   int rc = compare_habits(why, size);
   return rc < 0 ? rc : find_files(file, why, size);
+}
+
+static int take_locale(char *locale, char *why, size_t size) {
+  int length = snprintf(locale, LOCALE_MOST, "%s", setlocale(LC_ALL, NULL));
+  if (length < (int)LOCALE_MOST)
+    return 0;
+  snprintf(why, size, "the program's locale has a name of %d letters", length);
+  return -EOPNOTSUPP;
+}
+
+static void put_locale(const char *locale) {
+  if (setlocale(LC_ALL, locale) == NULL)
+    mr_node_die(STATUS_UNAVAILABLE, "the program's locale, %s, is not on this host", locale);
 }
 
 static bool has(const struct mr_range *ranges, int count, const void *at) {
@@ -357,12 +379,15 @@ int mr_part_write(int file, struct mr_store *store, struct mr_checkpoint_head *h
                   const ucontext_t *context, int how, char *why, size_t size) {
   static struct mr_range ranges[MR_PART_RANGES];
   struct resume resume = {.libraries = stdout,
-                          .guard = mr_guard(),
+                          .guard = part.guard,
                           .environment = environ != part.environment ? environ : NULL,
                           .random = mr_random_take(),
+                          .jumps = mr_jumps_take(),
                           .how = how,
                           .runs = context != NULL};
   int rc = refuse(file, why, size);
+  if (rc == 0)
+    rc = take_locale(resume.locale, why, size);
   if (rc < 0)
     return rc;
   if (context != NULL)
@@ -429,6 +454,8 @@ __attribute__((no_stack_protector)) const ucontext_t *mr_part_read(int *how, uco
   const struct mr_image image = image_of(head);
   mr_image_read(&image);
   mr_random_put(&resume.random);
+  mr_jumps_put(&resume.jumps);
+  put_locale(resume.locale);
   *how = resume.how;
   if (!resume.runs)
     return NULL;
@@ -439,6 +466,7 @@ __attribute__((no_stack_protector)) const ucontext_t *mr_part_read(int *how, uco
   /* It points into itself. */
   context->uc_mcontext.fpregs = &context->__fpregs_mem;
 #endif
+  mr_part_guarded(resume.guard);
   if (!mr_guard_set(resume.guard))
     mr_node_die(STATUS_UNAVAILABLE, "this machine's stack protector cannot be restored");
   return context;

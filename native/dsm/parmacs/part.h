@@ -39,6 +39,9 @@ void mr_part_begin(void);
 void mr_part_given(void);
 void mr_part_joins(void);
 
+/* The word of the calling thread's stack protector (guard.h), which is the program's, is that. */
+void mr_part_guarded(uint64_t word);
+
 /* That descriptor is the library's, too, which has opened it since. */
 void mr_part_owns(int fd);
 

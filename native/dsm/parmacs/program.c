@@ -5,6 +5,7 @@
 #include "../checkpoint.h"
 #include "../streams.h"
 #include "guard.h"
+#include "last.h"
 #include "maps.h"
 #include "part.h"
 #include "start.h"
@@ -32,6 +33,7 @@ void mr_program_is(const struct maru_parmacs_program *file, int count, char **ar
   program.shared = globals_shared;
   program.own = own;
   program.variables = mr_variables_find();
+  mr_last_prepare();
 }
 
 void mr_program_map_stack(void) { mr_memory_map(MR_STACK, MR_STACK_SIZE, "stack"); }
@@ -51,7 +53,9 @@ __attribute__((no_stack_protector)) _Noreturn void mr_program_enter(void (*call)
   program.begin.uc_link = NULL;
   makecontext(&program.begin, call, 0);
   mr_node_captures(true);
-  mr_guard_set(mr_node_guard_word(mr_guard()));
+  uint64_t word = mr_node_guard_word(mr_guard());
+  mr_part_guarded(word);
+  mr_guard_set(word);
   setcontext(&program.begin);
   mr_node_die(STATUS_INTERNAL, "cannot change to the program's stack");
 }
@@ -83,12 +87,13 @@ ssize_t mr_program_list(uint8_t *stack, struct mr_range *ranges, char *why, size
 /* A process that runs nothing has nothing but what this library knows. */
 static int list_part(uint8_t *sp, struct mr_range *ranges, size_t most, char *why, size_t size) {
   int count = 0;
-  _Static_assert(MR_PROGRAM_RANGES + 3 <= MR_PART_RANGES, "all have room");
+  _Static_assert(MR_PROGRAM_RANGES + 4 <= MR_PART_RANGES, "all have room");
   (void)most;
   ranges[count++] = program.own;
   ranges[count++] = mr_memory_state();
   if (sp == NULL)
     return count;
+  ranges[count++] = mr_last_state();
   ranges[count++] = (struct mr_range){.from = program.variables.at,
                                       .to = program.variables.at + program.variables.size};
   ssize_t more = mr_program_list(sp, ranges + count, why, size);

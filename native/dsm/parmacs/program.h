@@ -25,8 +25,8 @@
 #define MR_MAPPINGS 1024u
 #define MR_PROGRAM_RANGES (3 + MR_MAPPINGS)
 
-/* Which program it is, and its arguments.  `own`: what the library knows for it, which a checkpoint
- * holds as well.  Globals that are shared are no process's own. */
+/* Right before main: which program it is, and its arguments.  `own`: what the library knows for it,
+ * which a checkpoint holds as well.  Globals that are shared are no process's own. */
 void mr_program_is(const struct maru_parmacs_program *program, int count, char **arguments,
                    bool globals_shared, struct mr_range own);
 /* Where checkpoints are asked for: a place for the streams of the program, which the calling thread

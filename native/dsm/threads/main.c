@@ -69,6 +69,14 @@ void __wrap_exit(int status) {
   maru_parmacs_exit(status);
 }
 
+/* Also what atexit comes to, and C++'s objects that are static in a function. */
+int __real___cxa_atexit(void (*call)(void *), void *argument, void *file);
+int __wrap___cxa_atexit(void (*call)(void *), void *argument, void *file);
+int __wrap___cxa_atexit(void (*call)(void *), void *argument, void *file) {
+  int kept = maru_parmacs_at_exit(call, argument);
+  return kept == 0 ? __real___cxa_atexit(call, argument, file) : kept < 0 ? -1 : 0;
+}
+
 /* std::locale::classic(); nobody's in a program without libstdc++. */
 extern const void *classic_locale(void) __asm__("_ZNSt6locale7classicEv") __attribute__((weak));
 

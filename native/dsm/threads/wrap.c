@@ -1,6 +1,7 @@
 /* wrap.c: linked into programs that synchronise threads. The linker sends their calls through here
  * (ld's --wrap).  Where the program creates threads (create.c), they are of a job; else libc's. */
 #define _GNU_SOURCE
+#include <maru/parmacs.h>
 #include <maru/threads.h>
 
 #include <errno.h>
@@ -163,8 +164,10 @@ int __real___cxa_thread_atexit(void (*call)(void *), void *object, void *file)
     __attribute__((weak));
 int __wrap___cxa_thread_atexit(void (*call)(void *), void *object, void *file);
 int __wrap___cxa_thread_atexit(void (*call)(void *), void *object, void *file) {
-  return &maru_threads_here != NULL ? maru_threads_at_end(call, object, file)
-                                    : __real___cxa_thread_atexit(call, object, file);
+  if (&maru_threads_here != NULL)
+    return maru_threads_at_end(call, object, file);
+  int kept = maru_parmacs_at_thread_exit(call, object);
+  return kept == 0 ? __real___cxa_thread_atexit(call, object, file) : kept < 0 ? -1 : 0;
 }
 
 /* ---- C++ ---------------------------------------------------------------------------------- */

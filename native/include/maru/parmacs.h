@@ -93,6 +93,15 @@ void *maru_parmacs_mremap(void *old, size_t old_length, size_t length, int flags
 int maru_parmacs_mprotect(void *address, size_t length, int protection);
 /* Before the program's first line, static constructors included: what they allocate is copied. */
 void maru_parmacs_prepare(void);
+/* What the program wants called at its end, or at its thread's: in a job with checkpoints that is
+ * kept in the program's memory. 1: it is; 0: libc is to be asked; -1: no memory. */
+int maru_parmacs_at_exit(void (*call)(void *), void *argument);
+int maru_parmacs_on_exit(void (*call)(int, void *), void *argument);
+int maru_parmacs_at_thread_exit(void (*call)(void *), void *object);
+/* A place of setjmp's that the program is about to jump to, maybe set by a process in whose place
+ * this one is: becomes one of this process. */
+struct __jmp_buf_tag;
+void maru_parmacs_jump(struct __jmp_buf_tag *place);
 /* A created process with status 0 leaves its node to the next.  Else the process ends; the first
  * one waits for those that it created. */
 void maru_parmacs_exit(int status) __attribute__((noreturn));
