@@ -20,7 +20,7 @@
 
 static std::map<std::string, long> before_main = {{"one", 1},
                                                   {"a name too long for its own place", 2}};
-static std::mutex mutex, output;
+static std::mutex mutex;
 static std::condition_variable changed;
 static std::shared_mutex shared;
 static std::once_flag once, twice;
