@@ -1,9 +1,11 @@
-/* ends.c: linked into programs that jump, or ask for a call at their end. The linker sends those
- * calls through here (ld's --wrap): a process that goes on in another's place does what that would
- * have done. */
+/* ends.c: linked into programs that jump, ask for a call at their end, look for words
+ * or change their environment. The
+ * linker sends those calls through here (ld's --wrap): a process that goes on in another's place
+ * does what that would have done. */
 #include <maru/parmacs.h>
 
 #include <setjmp.h>
+#include <string.h>
 
 int __real_on_exit(void (*call)(int, void *), void *argument);
 int __wrap_on_exit(void (*call)(int, void *), void *argument);
@@ -27,3 +29,17 @@ JUMPS(longjmp)
 JUMPS(_longjmp)
 JUMPS(siglongjmp)
 JUMPS(__longjmp_chk)
+
+char *__wrap_strtok(char *text, const char *ends);
+char *__wrap_strtok(char *text, const char *ends) {
+  return strtok_r(text, ends, &maru_parmacs_statics()->rest);
+}
+
+#define OF_MARU(name, parameters, arguments)                                                       \
+  int __wrap_##name parameters;                                                                    \
+  int __wrap_##name parameters { return maru_parmacs_##name arguments; }
+
+OF_MARU(setenv, (const char *name, const char *value, int replaces), (name, value, replaces))
+OF_MARU(unsetenv, (const char *name), (name))
+OF_MARU(putenv, (char *line), (line))
+OF_MARU(clearenv, (void), ())

@@ -11,6 +11,8 @@
 #include "files.h"
 #include "guard.h"
 #include "jump.h"
+#include "process.h"
+#include "statics.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -28,7 +30,6 @@
 
 #define DESCRIPTORS 1024u
 #define RED_ZONE 256u
-#define SIGNALS 65
 #define ALIGNED 16u
 #define LOCALE_MOST 1024u
 
@@ -36,6 +37,8 @@
 struct resume {
   struct mr_random random;
   struct mr_jumps jumps;
+  struct mr_options options;
+  struct mr_process process;
   char locale[LOCALE_MOST];
   void *libraries;
   uint64_t guard;
@@ -61,18 +64,9 @@ struct descriptor {
   bool open;
 };
 
-/* What the kernel keeps of a process, and no image has. */
-struct habits {
-  struct sigaction actions[SIGNALS];
-  dev_t device; /* of the working directory */
-  ino_t folder;
-  mode_t mask;
-};
-
 static struct {
   struct descriptor ours[DESCRIPTORS], theirs[DESCRIPTORS];
   unsigned tasks, their_tasks;
-  struct habits habits, joined;
   bool given;
   char **environment; /* the process was given */
   uint64_t guard;     /* of the program's thread: another one writes its image */
@@ -165,56 +159,6 @@ static int find_files(int aside, char *why, size_t size) {
   return rc < 0 ? rc : mr_files_end(&part.files, why, size);
 }
 
-/* The program's thread stands still: nobody makes a file while the mask is another. */
-static void get_habits(struct habits *habits) {
-  struct stat is = {.st_ino = 0};
-  memset(habits, 0, sizeof *habits);
-  for (int i = 1; i < SIGNALS; i++)
-    (void)sigaction(i, NULL, &habits->actions[i]);
-  (void)stat(".", &is);
-  habits->device = is.st_dev;
-  habits->folder = is.st_ino;
-  habits->mask = umask(0);
-  umask(habits->mask);
-}
-
-/* Where the kernel does not tell of those of timer_create, none are seen. */
-static bool has_timers(void) {
-  static const int each[] = {ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF};
-  struct itimerval is;
-  char byte;
-  for (size_t i = 0; i < sizeof each / sizeof *each; i++)
-    if (getitimer(each[i], &is) == 0 && (is.it_value.tv_sec != 0 || is.it_value.tv_usec != 0))
-      return true;
-  int fd = open("/proc/self/timers", O_RDONLY | O_CLOEXEC);
-  bool any = fd >= 0 && read(fd, &byte, sizeof byte) > 0;
-  if (fd >= 0)
-    close(fd);
-  return any;
-}
-
-static bool same_action(const struct sigaction *one, const struct sigaction *other) {
-  return one->sa_handler == other->sa_handler && one->sa_flags == other->sa_flags;
-}
-
-static int compare_habits(char *why, size_t size) {
-  static struct habits now;
-  get_habits(&now);
-  for (int i = 1; i < SIGNALS; i++)
-    if (!same_action(&now.actions[i], &part.habits.actions[i])) {
-      snprintf(why, size, "the program handles or ignores signal %d (%s)", i, strsignal(i));
-      return -EOPNOTSUPP;
-    }
-  const char *what = now.device != part.habits.device || now.folder != part.habits.folder
-                         ? "the program has changed its working directory"
-                     : now.mask != part.habits.mask ? "the program has changed its umask"
-                     : has_timers()                 ? "the program has a timer"
-                                                    : NULL;
-  if (what != NULL)
-    snprintf(why, size, "%s", what);
-  return what != NULL ? -EOPNOTSUPP : 0;
-}
-
 static void note_all(each_descriptor *act) {
   char why[2];
   walk_descriptors(act, -1, why, sizeof why);
@@ -232,32 +176,24 @@ void mr_part_given(void) {
   mr_random_begin();
   part.given = true;
   part.environment = environ;
-  get_habits(&part.habits);
+  mr_process_given();
   note_all(note);
   part.tasks = count_tasks();
 }
 
 void mr_part_joins(void) {
-  get_habits(&part.joined);
+  mr_process_joins();
   note_all(note_theirs);
   part.their_tasks = count_tasks() - part.tasks;
 }
 
-/* What the program has set since it was given the process stays as that was: also where the library
- * now calls it. */
 void mr_part_begin(void) {
   mr_part_guarded(mr_guard());
-  if (!part.given)
-    mr_random_begin();
-  static struct habits now;
-  get_habits(&now);
   if (!part.given) {
-    part.habits = part.joined = now;
+    mr_random_begin();
     part.environment = environ;
   }
-  for (int i = 1; i < SIGNALS; i++)
-    if (same_action(&part.joined.actions[i], &part.habits.actions[i]))
-      part.habits.actions[i] = now.actions[i];
+  mr_process_begins(part.given);
   note_all(note);
   part.tasks = count_tasks() - part.their_tasks;
 }
@@ -279,8 +215,7 @@ static int refuse(int file, char *why, size_t size) {
     snprintf(why, size, "the program has not yet read all that came by its standard input");
     return -EOPNOTSUPP;
   }
-  int rc = compare_habits(why, size);
-  return rc < 0 ? rc : find_files(file, why, size);
+  return find_files(file, why, size);
 }
 
 static int take_locale(char *locale, char *why, size_t size) {
@@ -383,9 +318,12 @@ int mr_part_write(int file, struct mr_store *store, struct mr_checkpoint_head *h
                           .environment = environ != part.environment ? environ : NULL,
                           .random = mr_random_take(),
                           .jumps = mr_jumps_take(),
+                          .options = mr_options_take(),
                           .how = how,
                           .runs = context != NULL};
   int rc = refuse(file, why, size);
+  if (rc == 0)
+    rc = mr_process_take(&resume.process, why, size);
   if (rc == 0)
     rc = take_locale(resume.locale, why, size);
   if (rc < 0)
@@ -397,7 +335,7 @@ int mr_part_write(int file, struct mr_store *store, struct mr_checkpoint_head *h
   if (count < 0)
     return count;
   if (context != NULL && !has_environment(ranges, count)) {
-    snprintf(why, size, "the program has changed its environment");
+    snprintf(why, size, "the environment has what a library put there");
     return -EOPNOTSUPP;
   }
   ranges[count++] =
@@ -455,7 +393,9 @@ __attribute__((no_stack_protector)) const ucontext_t *mr_part_read(int *how, uco
   mr_image_read(&image);
   mr_random_put(&resume.random);
   mr_jumps_put(&resume.jumps);
+  mr_options_put(&resume.options);
   put_locale(resume.locale);
+  mr_process_put(&resume.process);
   *how = resume.how;
   if (!resume.runs)
     return NULL;

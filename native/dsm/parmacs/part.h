@@ -6,9 +6,8 @@
  * addresses in all processes of the job. So does the place where the program goes on.
  *
  * Files that the program has open are opened again (files.h).  What no other process can have is
- * refused, with the reason: threads, children, other descriptors and timers that the program has
- * made since mr_part_begin.  So are handlers of signals, a working
- * directory, a umask and an environment that it has changed since.
+ * refused, with the reason: threads, children and other descriptors that the program has
+ * made since mr_part_begin, what process.h says, and an environment in a library's memory.
  *
  * Thread-safety: none; the program's thread stands still meanwhile.
  */

@@ -4,11 +4,13 @@
 #include "../../base/variables.h"
 #include "../checkpoint.h"
 #include "../streams.h"
+#include "environment.h"
 #include "guard.h"
 #include "last.h"
 #include "maps.h"
 #include "part.h"
 #include "start.h"
+#include "statics.h"
 
 #include <ucontext.h>
 #include <unistd.h>
@@ -33,6 +35,7 @@ void mr_program_is(const struct maru_parmacs_program *file, int count, char **ar
   program.shared = globals_shared;
   program.own = own;
   program.variables = mr_variables_find();
+  mr_environment_prepare();
   mr_last_prepare();
 }
 
@@ -87,13 +90,15 @@ ssize_t mr_program_list(uint8_t *stack, struct mr_range *ranges, char *why, size
 /* A process that runs nothing has nothing but what this library knows. */
 static int list_part(uint8_t *sp, struct mr_range *ranges, size_t most, char *why, size_t size) {
   int count = 0;
-  _Static_assert(MR_PROGRAM_RANGES + 4 <= MR_PART_RANGES, "all have room");
+  _Static_assert(MR_PROGRAM_RANGES + 6 <= MR_PART_RANGES, "all have room");
   (void)most;
   ranges[count++] = program.own;
   ranges[count++] = mr_memory_state();
   if (sp == NULL)
     return count;
+  ranges[count++] = mr_environment_state();
   ranges[count++] = mr_last_state();
+  ranges[count++] = mr_statics_state();
   ranges[count++] = (struct mr_range){.from = program.variables.at,
                                       .to = program.variables.at + program.variables.size};
   ssize_t more = mr_program_list(sp, ranges + count, why, size);

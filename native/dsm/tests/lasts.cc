@@ -3,14 +3,20 @@
 //     lasts STEPS LOOPS     works for so many loops a step
 //
 // It jumps back to a place that it set in the beginning, out of many calls; it has a locale, an object that
-// is static in a function, one that is thread-local, and functions of atexit and on_exit. What it prints
-// at its end follows from that.
+// is static in a function, one that is thread-local, and functions of atexit and on_exit. It is in the middle
+// of its options and of a text of words, and has the time of two moments. It handles signals, and is in another
+// folder and umask than in the beginning. What it prints at its end follows from that.
 #include <maru/dsm.h>
 
 #include <clocale>
 #include <csetjmp>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <string>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace {
@@ -43,10 +49,28 @@ const Says &of_thread() {
 void last() { std::puts("atexit"); }
 void last_with(int status, void *text) { std::printf("on_exit %d %s\n", status, static_cast<char *>(text)); }
 
+volatile std::sig_atomic_t heard;
+void hears(int number) { heard = number; }
+
+void print_process() {
+  char folder[64] = "";
+  const auto pipes = std::signal(SIGPIPE, SIG_DFL);
+  std::raise(SIGUSR1);
+  std::printf("in %s, umask %o, heard %d, pipes %s\n", getcwd(folder, sizeof folder) != nullptr ? folder : "none", umask(0), heard == SIGUSR1, pipes == SIG_IGN ? "ignored" : "not");
+}
+
 void work(long loops) {
   volatile long sum = 0;
   for (long i = 0; i < loops; i++)
     sum = sum + i;
+}
+
+void print_rest(int count, char **arguments, const std::tm *day, const char *text) {
+  char said[64];
+  std::strftime(said, sizeof said, "%F %T %Z", day);
+  std::printf("%s, %s", said, text);
+  const char *word = std::strtok(nullptr, " ");
+  std::printf("%s, %d of %d, %s\n", word != nullptr ? word : "no word", optind, count, getopt(count, arguments, "a:b") == 'b' ? "b" : "no b");
 }
 
 [[noreturn]] void go_down(int depth) {
@@ -71,6 +95,24 @@ int main(int count, char **arguments) {
   own = &of_thread();
   if (std::setlocale(LC_ALL, "C.UTF-8") == nullptr)
     return 77;
+  static char words[] = "one two three";
+  const time_t moments[] = {0, 86400};
+  char *options[] = {arguments[0], const_cast<char *>("-a"), const_cast<char *>("1"), const_cast<char *>("-b"), nullptr};
+  static char put[] = "LASTS_PUT=put";
+  for (int i = 0; i < 99; i++)
+    setenv(("LASTS_" + std::to_string(i)).c_str(), "many", 1);
+  if (setenv("TZ", "XYZ-3", 1) < 0 || setenv("LASTS_NOT", "is", 1) < 0 || putenv(put) < 0 || unsetenv("LASTS_NOT") < 0)
+    return 79;
+  struct sigaction action {};
+  action.sa_handler = hears;
+  if (chdir("/proc") < 0 || sigaction(SIGUSR1, &action, nullptr) < 0 || std::signal(SIGPIPE, SIG_IGN) == SIG_ERR)
+    return 80;
+  umask(0123);
+  const char *zone = std::getenv("TZ");
+  const char *told = std::ctime(&moments[0]);
+  const std::tm *day = std::localtime(&moments[1]);
+  if (std::strtok(words, " ") == nullptr || getopt(4, options, "a:b") != 'a')
+    return 78;
   const int jumped = setjmp(back) + sigsetjmp(far_back, 1);
   if (times < steps) {
     work(loops);
@@ -79,6 +121,9 @@ int main(int count, char **arguments) {
     go_down(20);
   }
   std::printf("%ld %d %s %d %s\n", static_cast<long>(times), jumped > 0, std::setlocale(LC_ALL, nullptr), static_cast<int>(MB_CUR_MAX), own->what);
+  print_rest(4, options, day, told);
+  print_process();
+  std::printf("%s %s %s %s\n", zone, std::getenv("LASTS_98"), std::getenv("LASTS_PUT"), std::getenv("LASTS_NOT") == nullptr ? "no" : "yes");
   maru_dsm_exit();
   return 0;
 }

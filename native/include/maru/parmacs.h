@@ -98,6 +98,19 @@ void maru_parmacs_prepare(void);
 int maru_parmacs_at_exit(void (*call)(void *), void *argument);
 int maru_parmacs_on_exit(void (*call)(int, void *), void *argument);
 int maru_parmacs_at_thread_exit(void (*call)(void *), void *object);
+/* As the functions of libc of these names. */
+int maru_parmacs_setenv(const char *name, const char *value, int replaces);
+int maru_parmacs_unsetenv(const char *name);
+int maru_parmacs_putenv(char *line);
+int maru_parmacs_clearenv(void);
+/* What libc's functions of these names keep, in memory that a checkpoint has: strtok; localtime and
+ * gmtime; asctime and ctime. */
+struct maru_parmacs_statics {
+  char *rest;
+  struct tm time;
+  char zone[32], text[32];
+};
+struct maru_parmacs_statics *maru_parmacs_statics(void);
 /* A place of setjmp's that the program is about to jump to, maybe set by a process in whose place
  * this one is: becomes one of this process. */
 struct __jmp_buf_tag;
