@@ -290,22 +290,24 @@ reporting =
         assertBool "more than five minutes" (sum (map snd fiveMinutes) <= 240),
       testCase "what a run has written is what the next one goes on with" $
         bracket (getTemporaryDirectory >>= \tmp -> mkdtemp (tmp ++ "/kept-")) removeDirectoryRecursive $ \folder -> do
-          let run = Run folder ["example", "other"] True
+          let run = Run folder ["example", "other"] True "a build"
           begun <- beginRun run
-          begun @?= Nothing
+          begun @?= Fresh
           noteDone run ["example"]
           again <- beginRun run
-          fmap snd again @?= Just ["example"]
+          again @?= GoesOn (folder </> "unfinished.json") ["example"]
           other <- beginRun run {runQuick = False}
-          other @?= Nothing
+          other @?= Fresh
+          built <- beginRun run {runBuild = "another"}
+          built @?= OtherBuild
           lost <- readKept folder example
           fmap shownLine lost @?= Nothing
           endRun run
           ended <- beginRun run
-          ended @?= Nothing
+          ended @?= Fresh
           noteDone run {runNames = ["example"]} ["example"]
           alone <- beginRun run {runNames = ["example"]}
-          alone @?= Nothing
+          alone @?= Fresh
     ]
   where
     figures = concatMap seedFigures seeds

@@ -37,7 +37,7 @@ import Maru.Bench.Kept
 import Maru.Bench.Report
 import Maru.Cli.Exit
 import Maru.Cli.Host (machineJson, pageFacts)
-import Maru.Cli.Installed (helperPath)
+import Maru.Cli.Installed (helperPath, installedBuild)
 import Maru.Cli.Output
 import Maru.Cli.Page
 import Maru.Cli.Progress (leftOf)
@@ -93,14 +93,18 @@ bench experiments flags
     interrupts <- catchInterrupts
     started <- iso8601Show <$> getCurrentTime
     machine <- machineJson
-    before <- beginRun (runOf todo)
-    forM_ before $ \(note, done) ->
-      warn ("going on with a run that was ended: " ++ show (length done) ++ " of " ++ plural (length todo) "experiment" ++ " done; remove " ++ note ++ " to begin anew")
+    build <- installedBuild
+    let run = Run (flagOut flags) (map (experimentName . fst) todo) (quickly flags) build
+    before <- beginRun run
+    done <- case before of
+      Fresh -> pure []
+      OtherBuild -> [] <$ warn ("another build of maru has begun this run in " ++ flagOut flags ++ "; all is measured anew")
+      GoesOn note names -> names <$ warn ("going on with a run that was ended: " ++ show (length names) ++ " of " ++ plural (length todo) "experiment" ++ " done; remove " ++ note ++ " to begin anew")
     -- Interrupted only where it waits: between two waits nothing is lost that was measured.
     mask_ . withReaper program $ \reaper -> do
       begun <- getMonotonicTime
-      kept <- newIORef (maybe [] snd before)
-      (outcomes, end) <- untilEnded (step interrupts reaper painter begun (runOf todo) kept (length todo)) (zip [0 ..] todo)
+      kept <- newIORef done
+      (outcomes, end) <- untilEnded (step interrupts reaper painter begun run kept (length todo)) (zip [0 ..] todo)
       let results = [shown | Right shown <- outcomes]
           page = flagOut flags </> "report.html"
       sparing interrupts . unless (null results && isJust end) $ do
@@ -110,11 +114,9 @@ bench experiments flags
         saidTo end (putStrLn ("report: " ++ page))
       case end of
         Just (e, lost) -> when (isInterrupt e) (saidTo end (warn (endLine page results (snd <$> lost)))) >> throwIO e
-        Nothing -> maybe ExitSuccess ExitFailure (listToMaybe (mapMaybe shownFailed results)) <$ endRun (runOf todo)
+        Nothing -> maybe ExitSuccess ExitFailure (listToMaybe (mapMaybe shownFailed results)) <$ endRun run
   where
     whole = null (flagNames flags)
-    quick = quickly flags
-    runOf todo = Run (flagOut flags) (map (experimentName . fst) todo) quick
     step interrupts reaper painter begun run kept count (n, (e, limit)) = do
       done <- readIORef kept
       old <- if experimentName e `elem` done then readKept (flagOut flags) e else pure Nothing

@@ -5,6 +5,7 @@
 -- where that ended, and takes what was measured from its files.
 module Maru.Bench.Kept
   ( Run (..),
+    Before (..),
     beginRun,
     noteDone,
     endRun,
@@ -22,6 +23,7 @@ import Control.Monad (guard, void)
 import Data.Aeson (Value, decodeStrict, object, (.=))
 import qualified Data.ByteString as ByteString
 import Data.List (isPrefixOf)
+import Data.Maybe (fromMaybe)
 import qualified Data.Text as Text
 import qualified Data.Text.Encoding as Text
 import Maru.Bench.Experiment (Experiment (..))
@@ -36,29 +38,39 @@ import System.FilePath ((<.>), (</>))
 data Run = Run
   { runFolder :: !FilePath,
     runNames :: ![String],
-    runQuick :: !Bool
+    runQuick :: !Bool,
+    -- | Which build measures.
+    runBuild :: !String
   }
+
+-- | What is there of an unfinished run like this one.
+data Before
+  = Fresh
+  | -- | The note's file, and the names that are measured.
+    GoesOn !FilePath ![String]
+  | -- | Another build measured them.
+    OtherBuild
+  deriving (Eq, Show)
 
 noteOf :: Run -> FilePath
 noteOf run = runFolder run </> "unfinished.json"
 
--- | The names that an unfinished run like this one has measured; with the note's file, if there are any.
-beginRun :: Run -> IO (Maybe (FilePath, [String]))
+beginRun :: Run -> IO Before
 beginRun run = do
   note <- readJson (noteOf run)
-  pure $ do
+  pure . fromMaybe Fresh $ do
     value <- note
     names <- at ["names"] value
     quick <- at ["quick"] value
     done <- at ["done"] value
     guard (names == runNames run && quick == runQuick run && not (null (done :: [String])))
-    pure (noteOf run, done)
+    pure (if at ["build"] value == Just (runBuild run) then GoesOn (noteOf run) done else OtherBuild)
 
 -- | Of one experiment alone there is nothing to go on with.
 noteDone :: Run -> [String] -> IO ()
 noteDone run done
   | length (runNames run) < 2 = pure ()
-  | otherwise = writeJson (noteOf run) (object ["schema" .= ("maru-bench-run/1" :: String), "names" .= runNames run, "quick" .= runQuick run, "done" .= done])
+  | otherwise = writeJson (noteOf run) (object ["schema" .= ("maru-bench-run/1" :: String), "names" .= runNames run, "quick" .= runQuick run, "build" .= runBuild run, "done" .= done])
 
 endRun :: Run -> IO ()
 endRun = void . orNothing . removeFile . noteOf
@@ -74,7 +86,7 @@ drawingsOf file n = take n (file : [file ++ "-" ++ show k | k <- [2 :: Int ..]])
 keptTables :: [(String, Table)] -> Value
 keptTables tables = object ["tables" .= [object ["title" .= title, "columns" .= map snd heads, "left" .= [align == L | (align, _) <- heads], "rows" .= rows] | (title, Table heads rows) <- tables]]
 
--- | 'Nothing': its files are not there, or not whole.
+-- | 'Fresh: its files are not there, or not whole.
 readKept :: FilePath -> Experiment -> IO (Maybe Shown)
 readKept folder experiment = do
   document <- readJson (file <.> "json")

@@ -12,6 +12,7 @@ module Maru.Cli.Installed
     helperPath,
     notInstalled,
     installedParts,
+    installedBuild,
 
     -- * For tests
     prefixOf,
@@ -19,8 +20,10 @@ module Maru.Cli.Installed
 where
 
 import Control.Exception (IOException, try)
+import Control.Monad (filterM)
+import Data.Time.Format.ISO8601 (iso8601Show)
 import Maru.Cli.Exit
-import System.Directory (doesFileExist, doesPathExist, makeAbsolute)
+import System.Directory (doesFileExist, doesPathExist, getFileSize, getModificationTime, listDirectory, makeAbsolute)
 import System.Environment (getExecutablePath, lookupEnv)
 import System.FilePath (takeDirectory, takeFileName, (</>))
 
@@ -69,6 +72,19 @@ helperPath name = helperAt name >>= needed
 -- | What to say of a path where nothing is.
 notInstalled :: FilePath -> String
 notInstalled path = path ++ " is not there; install maru wholly or set MARU_PREFIX"
+
+-- | Which build this is: how many bytes its programs and libraries have, and since when.
+installedBuild :: IO String
+installedBuild = do
+  root <- prefix
+  files <- concat <$> mapM (filesIn . (root </>)) ["bin", "lib", "lib" </> "maru", "libexec" </> "maru"]
+  bytes <- mapM getFileSize files
+  times <- mapM getModificationTime files
+  pure (show (sum bytes) ++ " bytes" ++ concat [", " ++ iso8601Show (maximum times) | not (null times)])
+  where
+    filesIn folder = either none (filterM doesFileExist . map (folder </>)) =<< try (listDirectory folder)
+    none :: IOException -> IO [FilePath]
+    none _ = pure []
 
 -- | What every build installs for users, with its finder and what cannot be used without it. Parts
 -- that depend on what the build found (MPIs, libbpf) are not in here: the rooms say which there
