@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #define STATE 3
+#define PARENT 4
 #define THREADS 20
 #define START 22
 
@@ -45,6 +46,12 @@ uint64_t mr_start_time(pid_t tid) {
   const char *at = behind_name(tid, text, sizeof text);
   const char *start = has_ended(at) ? NULL : field(at, START);
   return start != NULL ? strtoull(start, NULL, 10) : 0;
+}
+
+pid_t mr_parent(pid_t pid) {
+  char text[1024];
+  const char *parent = field(behind_name(pid, text, sizeof text), PARENT);
+  return parent != NULL ? (pid_t)mr_leading(parent, 0, INT32_MAX, 0) : 0;
 }
 
 /* Numbers up to the end of the line; how many. */

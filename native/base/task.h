@@ -11,6 +11,9 @@
  * ended (a zombie too), or /proc does not say. */
 uint64_t mr_start_time(pid_t tid);
 
+/* Its parent, also of a process that has ended and was not reaped.  0: /proc does not say. */
+pid_t mr_parent(pid_t pid);
+
 /* What /proc/TID/status says of a thread. */
 #define MR_TASK_GROUPS 128u
 struct mr_task {

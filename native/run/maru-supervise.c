@@ -26,10 +26,10 @@
  * command goes on as well; only the board goes, with the last process that
  * maps it.
  *
- * Signals: HUP INT QUIT TERM USR1 USR2 WINCH TSTP CONT.  One that the kernel
+ * Signals: all but faults, SIGPIPE, those of limits, SIGTTIN and SIGTTOU.  One that the kernel
  * sent (from the terminal) has reached the command by itself, as it is in the same process group.
  * One that a process sent to the supervisor is forwarded. So a signal that a process sends to the
- * whole group arrives twice.
+ * whole group arrives twice.  What the command or an orphan sends its parent: see relay.h.
  */
 #define _GNU_SOURCE
 #include "beside.h"
@@ -37,6 +37,7 @@
 #include "die.h"
 #include "json.h"
 #include "options.h"
+#include "relay.h"
 #include "task.h"
 #include "terminal.h"
 #include "verdict.h"
@@ -66,9 +67,6 @@ enum { STATUS_MARU_FAILED = 125, STATUS_CANNOT_EXECUTE = 126, STATUS_NOT_FOUND =
 
 /* Room for the sections of every maru room; sparse, so unused room is free. */
 #define BOARD_SIZE (4u << 20)
-
-static const int handled[] = {SIGCHLD, SIGHUP,  SIGINT,   SIGQUIT, SIGTERM,
-                              SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP, SIGCONT};
 
 struct supervisor {
   struct maru_board board;
@@ -141,9 +139,7 @@ static void note_command(struct maru_run *run, char *const argv[]) {
 static struct inherited take_signals(struct supervisor *self) {
   struct inherited inherited;
   struct sigaction standard = {.sa_handler = SIG_DFL}, ignored = {.sa_handler = SIG_IGN};
-  sigemptyset(&self->signals);
-  for (size_t i = 0; i < sizeof handled / sizeof *handled; i++)
-    sigaddset(&self->signals, handled[i]);
+  relay_set(&self->signals);
   sigprocmask(SIG_BLOCK, &self->signals, &inherited.mask);
   /* Ignored by our parent it would let the kernel reap the command, and its
    * status would be lost. */
@@ -188,11 +184,6 @@ static int start(struct supervisor *self, const struct options *options,
 
 /* ---- during ------------------------------------------------------------ */
 
-/* Whom a signal of the keyboard is for: all of the command's group, where that is its own. */
-static pid_t addressed(const struct supervisor *self) {
-  return getpgid(self->child) == self->child ? -self->child : self->child;
-}
-
 static void goes_on(struct supervisor *self) {
   self->stopped_by = 0;
   self->asked_to_stop = 0;
@@ -210,7 +201,7 @@ static void stop_along(struct supervisor *self) {
   terminal_take_back(&self->terminal, self->lent_to);
   self->lent_to = 0;
   raise(SIGSTOP);
-  kill(addressed(self), SIGCONT);
+  kill(relay_addressed(self->child), SIGCONT);
   goes_on(self);
 }
 
@@ -227,35 +218,63 @@ static void follow_stop(struct supervisor *self, int signal) {
   stop_along(self);
 }
 
-/* Reaps all that can be reaped.  True once the command is gone: *status. */
-static bool reap(struct supervisor *self, int *status) {
-  for (;;) {
-    int how;
-    pid_t pid = waitpid(-1, &how, WNOHANG | WUNTRACED | WCONTINUED);
-    if (pid <= 0)
-      return false;
-    if (pid == self->beside.pid)
-      self->beside.pid = WIFSTOPPED(how) || WIFCONTINUED(how) ? pid : 0;
-    else if (pid != self->child)
-      self->orphans += WIFEXITED(how) || WIFSIGNALED(how);
-    else if (WIFSTOPPED(how))
-      follow_stop(self, WSTOPSIG(how));
-    else if (WIFCONTINUED(how))
-      goes_on(self);
-    else {
-      int signal = WIFSIGNALED(how) ? WTERMSIG(how) : 0;
-      *status = signal == 0 ? WEXITSTATUS(how) : 128 + signal;
-      self->died_of = signal == SIGINT || signal == SIGQUIT ? signal : 0;
-      return true;
-    }
+static void hear(struct supervisor *self, const siginfo_t *info) {
+  relay(info, self->child);
+  if (info->si_signo == SIGTSTP) {
+    self->asked_to_stop = nanoseconds(CLOCK_MONOTONIC);
+    stop_along(self); /* the command may have stopped before we read that */
   }
 }
 
-/* The kernel signals process groups, with one exception: the loss of the
- * terminal is told to the session leader alone. */
-static bool reached_command(const struct supervisor *self, const siginfo_t *info) {
-  bool to_leader_alone = info->si_signo == SIGHUP && getsid(0) == getpid();
-  return info->si_code == SI_KERNEL && !to_leader_alone && getpgid(self->child) == getpgrp();
+/* What has come. */
+static void hear_all(struct supervisor *self) {
+  static const struct timespec at_once;
+  sigset_t sent = self->signals;
+  siginfo_t info;
+  sigdelset(&sent, SIGCHLD);
+  while (sigtimedwait(&sent, &info, &at_once) > 0)
+    hear(self, &info);
+}
+
+/* A child that has something to tell; 0: none.  Before it is reaped we hear what it sent us: who
+ * sent it can be looked up until then. */
+static pid_t next_child(struct supervisor *self) {
+  siginfo_t told = {0};
+  if (waitid(P_ALL, 0, &told, WEXITED | WSTOPPED | WCONTINUED | WNOHANG | WNOWAIT) < 0)
+    return 0;
+  if (told.si_pid != 0)
+    hear_all(self);
+  return told.si_pid;
+}
+
+/* Takes one child's news.  True if the command is gone: *status. */
+static bool take_news(struct supervisor *self, pid_t pid, int *status) {
+  int how;
+  if (waitpid(pid, &how, WNOHANG | WUNTRACED | WCONTINUED) <= 0)
+    return false; /* it went on before we saw it stopped */
+  if (pid == self->beside.pid)
+    self->beside.pid = WIFSTOPPED(how) || WIFCONTINUED(how) ? pid : 0;
+  else if (pid != self->child)
+    self->orphans += WIFEXITED(how) || WIFSIGNALED(how);
+  else if (WIFSTOPPED(how))
+    follow_stop(self, WSTOPSIG(how));
+  else if (WIFCONTINUED(how))
+    goes_on(self);
+  else {
+    int signal = WIFSIGNALED(how) ? WTERMSIG(how) : 0;
+    *status = signal == 0 ? WEXITSTATUS(how) : 128 + signal;
+    self->died_of = signal == SIGINT || signal == SIGQUIT ? signal : 0;
+    return true;
+  }
+  return false;
+}
+
+/* Reaps all that can be reaped.  True once the command is gone: *status. */
+static bool reap(struct supervisor *self, int *status) {
+  for (pid_t pid; (pid = next_child(self)) > 0;)
+    if (take_news(self, pid, status))
+      return true;
+  return false;
 }
 
 static int supervise(struct supervisor *self) {
@@ -263,13 +282,11 @@ static int supervise(struct supervisor *self) {
   while (!reap(self, &status)) {
     siginfo_t info;
     int got = sigwaitinfo(&self->signals, &info);
-    if (got > 0 && got != SIGCHLD && !reached_command(self, &info))
-      kill(info.si_code == SI_KERNEL ? addressed(self) : self->child, got);
-    if (got == SIGTSTP) {
-      self->asked_to_stop = nanoseconds(CLOCK_MONOTONIC);
-      stop_along(self); /* the command may have stopped before we read that */
-    }
+    if (got > 0 && got != SIGCHLD)
+      hear(self, &info);
   }
+  /* A timer that was set before us was for the command. */
+  alarm(0);
   return status;
 }
 

@@ -219,6 +219,68 @@ class Signals(unittest.TestCase):
             self.assertEqual(process.wait(BOUND), 42, name)
             process.stdout.close()
 
+    def test_all_that_end_a_process_are_forwarded(self):
+        """A supervisor that such a signal ends leaves the command alone, and loses its status."""
+        numbers = [signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, signal.SIGIO, signal.SIGPWR,
+                   signal.SIGABRT, signal.SIGRTMIN, signal.SIGRTMAX]
+        for number in numbers:
+            process = subprocess.Popen([SUPERVISOR, "--", "sleep", "60"])
+            command = eventually(lambda: child_of(process.pid), "command")
+            eventually(lambda: name_of(command) == "sleep", "exec")
+            process.send_signal(number)
+            self.assertEqual(process.wait(BOUND), 128 + number)
+            eventually(lambda: stat_field(command, 3) is None, "command gone")
+
+    def test_a_value_that_is_sent_along_arrives(self):
+        sends = ("import ctypes, sys; libc = ctypes.CDLL(None); "
+                 "libc.sigqueue(int(sys.argv[1]), 35, ctypes.c_void_p(4711))")
+        takes = ("import ctypes, signal; libc = ctypes.CDLL(None); "
+                 "signal.pthread_sigmask(signal.SIG_BLOCK, [35]); print('ready', flush=True); "
+                 "info = (ctypes.c_char * 128)(); mask = (ctypes.c_ulong * 16)(1 << 34); "
+                 "libc.sigtimedwait(mask, info, (ctypes.c_long * 2)(%d, 0)); "
+                 "print(int.from_bytes(bytes(info)[24:28], 'little'))" % BOUND)
+        process = subprocess.Popen([SUPERVISOR, "--", sys.executable, "-c", takes],
+                                   stdout=subprocess.PIPE, text=True)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        subprocess.run([sys.executable, "-c", sends, str(process.pid)], check=True, timeout=BOUND)
+        self.assertEqual(process.communicate(timeout=2 * BOUND)[0], "4711\n")
+        self.assertEqual(process.returncode, 0)
+
+    def test_an_alarm_set_before_is_the_commands(self):
+        """As `perl -e 'alarm 5; exec @ARGV'` does: the timer is kept by exec, and not by fork."""
+        process = subprocess.Popen([SUPERVISOR, "--", "sleep", "60"],
+                                   preexec_fn=lambda: signal.setitimer(signal.ITIMER_REAL, 0.5))
+        command = eventually(lambda: child_of(process.pid), "command")
+        self.assertEqual(process.wait(BOUND), 128 + signal.SIGALRM)
+        eventually(lambda: stat_field(command, 3) is None, "command gone")
+
+    def test_what_the_command_sends_its_parent_is_not_its_own(self):
+        for name in ("USR1", "TERM", "ALRM", "RTMIN+3"):
+            script = "kill -s %s $PPID; sleep 0.2; echo on" % name
+            # In a session of its own the supervisor's parent hears nothing.
+            result = run("bash", "-c", script, start_new_session=True)
+            self.assertEqual((result.returncode, result.stdout), (0, "on\n"), name)
+
+    def test_what_the_command_sends_its_parent_reaches_ours(self):
+        script = "trap 'echo told' USR1; %s -- sh -c 'kill -s USR1 $PPID; sleep 0.2; echo on'; exit 3"
+        result = subprocess.run(["bash", "-c", script % SUPERVISOR], stdout=subprocess.PIPE,
+                                timeout=BOUND, text=True)
+        self.assertEqual((result.returncode, result.stdout), (3, "on\ntold\n"))
+
+    def test_what_an_orphan_sends_its_parent_is_nobodys(self):
+        """Without a supervisor that is the first process of the machine, which ignores it. Most
+        orphans here have ended by the time that the signal is read."""
+        orphan = ("import os, signal, sys\n"
+                  "first = os.getpid()\n"
+                  "if os.fork() == 0:\n"
+                  "    while os.getppid() == first: pass\n"
+                  "    os.kill(os.getppid(), int(sys.argv[1]))\n"
+                  "    os._exit(0)\n")
+        for number in (signal.SIGUSR1, signal.SIGALRM, signal.SIGRTMIN + 1):
+            script = '"$0" -c "$1" "$2"; sleep 0.3; echo on'
+            result = run("sh", "-c", script, sys.executable, orphan, str(int(number)))
+            self.assertEqual((result.returncode, result.stdout), (0, "on\n"), number)
+
     def test_killed_supervisor_leaves_the_command(self):
         process = subprocess.Popen([SUPERVISOR, "--", "sleep", "60"])
         command = eventually(lambda: child_of(process.pid), "command")
