@@ -121,7 +121,9 @@ static void open_board(struct supervisor *self, size_t room) {
   if (error < 0) {
     /* A board of an outer run would show this one's rooms there. */
     unsetenv(MARU_BOARD_ENV);
-    fprintf(stderr, "maru: no board for this run (%s): `maru top` cannot see it\n",
+    fprintf(stderr,
+            "maru: no board for this run (%s): what rooms do in it is not counted or recorded, "
+            "and `maru top` cannot see it\n",
             strerror(-error));
   }
 }
@@ -349,10 +351,11 @@ static bool nothing_but_the_run(const struct supervisor *self) {
 }
 
 /* Nobody may read it; the status counts all the same. */
-static void say_verdict(const struct verdict *verdict) {
-  char words[VERDICT_BYTES], line[VERDICT_BYTES + 32];
+static void say_verdict(const struct verdict *verdict, bool counted) {
+  char words[VERDICT_BYTES], line[VERDICT_BYTES + 48];
   verdict_words(verdict, words);
-  int length = snprintf(line, sizeof line, "maru: %s; no room was active\n", words);
+  int length = snprintf(line, sizeof line, "maru: %s; %s\n", words,
+                        counted ? "no room was active" : "what rooms did was not counted");
   signal(SIGPIPE, SIG_IGN);
   (void)!write(STDERR_FILENO, line, (size_t)length);
 }
@@ -391,7 +394,7 @@ static void report(struct supervisor *self, const struct options *options, int s
   if (fd < 0 && options->reporter != NULL) {
     if (nothing_but_the_run(self)) {
       if (self->child > 0 && !options->quiet)
-        say_verdict(verdict);
+        say_verdict(verdict, self->board_path[0] != '\0');
       return;
     }
     fd = new_report(options->quiet);

@@ -356,20 +356,20 @@ supervisors =
         judgeParts [Right "/x/lib/maru/a.so", Left ("/x/lib/maru/b.so", "b")] @?= Finding Bad "/x/lib/maru/b.so is not there: no b" "install maru wholly or set MARU_PREFIX",
       testCase "its words are understood" $
         fmap wordsMeasured (lastWords (Chars.pack (unlines ["{}", figures])))
-          @?= Right (Measured 3 True 1.5 1 0.25 2048 "slow"),
+          @?= Right (Measured 3 True 1.5 1 0.25 2048 True "slow"),
       testCase "with what was said beside the run" $
         fmap (length . wordsBeside) (lastWords (Chars.pack (unlines ["{}", "{\"room\":\"r\",\"line\":\"l\"}", figures])))
           @?= Right 1,
       testCase "also where that comes late, or was cut off" $
         fmap (\w -> (length (wordsBeside w), wordsTorn w, wordsMeasured w)) (lastWords (Chars.pack (unlines ["{}", "{\"room\":", figures, "{\"room\":\"r\",\"line\":\"l\"}"])))
-          @?= Right (1, 1, Measured 3 True 1.5 1 0.25 2048 "slow"),
+          @?= Right (1, 1, Measured 3 True 1.5 1 0.25 2048 True "slow"),
       testCase "broken words are an error" $
         mapM_
           (either (const (pure ())) (const (assertFailure "accepted")) . lastWords . Chars.pack)
           ["", "{}\n", "{}\n{}\n", "x\n" ++ figures],
       testCase "the verdict says only what was measured" $
-        map (verdictLine (Measured 0 True 1.5 1 0.25 2048 "1.50 s wall")) [["map", "lock"], []]
-          @?= ["1.50 s wall; rooms: map lock", "1.50 s wall; no room was active"]
+        [verdictLine (Measured 0 True 1.5 1 0.25 2048 board "1.50 s wall") rooms | (board, rooms) <- [(True, ["map", "lock"]), (True, []), (False, [])]]
+          @?= map ("1.50 s wall; " ++) ["rooms: map lock", "no room was active", "what rooms did was not counted"]
     ]
   where
     figures = "{\"schema\":\"maru-supervise/1\",\"status\":3,\"started\":true,\"wall_s\":1.5,\"user_s\":1,\"sys_s\":0.25,\"max_rss_kib\":2048,\"words\":\"slow\"}"

@@ -505,6 +505,8 @@ class Board(unittest.TestCase):
         self.assertEqual((result.returncode, without_libc_signals(result.stdout)),
                          (0, "board=\n" + without_libc_signals(plain.stdout)))
         self.assertIn("no board for this run (File too large)", result.stderr)
+        said = run("true", preexec_fn=limit, options=("--reporter", "/bin/false")).stderr
+        self.assertRegex(said, "not counted or recorded.*\n.*; what rooms did was not counted\n$")
 
     def test_nested_runs_have_boards_of_their_own(self):
         self.fields(run(SUPERVISOR, "--", PROBE))

@@ -34,6 +34,8 @@ data Measured = Measured
     measuredSystem :: !Double,
     -- | Of the largest process.
     measuredMaxRssKiB :: !Double,
+    -- | Whether there was a board, on which rooms count what they do.
+    measuredBoard :: !Bool,
     -- | The same in one line, as the supervisor puts it.
     measuredWords :: !String
   }
@@ -43,11 +45,17 @@ instance FromJSON Measured where
   parseJSON = withObject "measured" $ \o ->
     Measured <$> o .: "status" <*> o .: "started" <*> o .: "wall_s" <*> o .: "user_s" <*> o .: "sys_s"
       <*> o .: "max_rss_kib"
+      <*> o .:? "board" .!= True
       <*> o .: "words"
 
 -- | Only what was measured.
 verdictLine :: Measured -> [String] -> String
-verdictLine m rooms = measuredWords m ++ "; " ++ (if null rooms then "no room was active" else "rooms: " ++ unwords rooms)
+verdictLine m rooms = measuredWords m ++ "; " ++ active
+  where
+    active
+      | not (measuredBoard m) = "what rooms did was not counted"
+      | null rooms = "no room was active"
+      | otherwise = "rooms: " ++ unwords rooms
 
 -- | What there is to say of a run that has ended.
 data Ran = Ran
@@ -87,6 +95,7 @@ runPage facts ran =
 foundLine :: Ran -> String
 foundLine ran
   | not (measuredStarted (ranMeasured ran)) = "The command did not start."
+  | not (measuredBoard (ranMeasured ran)) = "What rooms did was not counted, for there was no board; standard error says why."
   | null (ranActive ran) = case asked ran of
     [] -> "No room was active, for none was asked for: the run was only measured."
     names -> "No room was active, though " ++ intercalate " and " names ++ " was asked for."
@@ -108,7 +117,8 @@ nothingActive ran =
   where
     why name = case [line | (n, line) <- ranAsked ran, n == name] of
       [] -> "not asked for"
-      said -> "asked for; no process of the run took part (" ++ intercalate "; " said ++ ")"
+      said -> "asked for; " ++ took ++ " (" ++ intercalate "; " said ++ ")"
+    took = if measuredBoard (ranMeasured ran) then "no process of the run took part" else "not counted"
 
 -- | By what the run did with its time.
 toTry :: Measured -> [String]
