@@ -4,6 +4,7 @@
 #include "numbers.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -13,6 +14,8 @@
 #include <sys/signalfd.h>
 #include <time.h>
 #include <unistd.h>
+
+#define FULL_MS 10 /* a terminal that took nothing is asked again */
 
 void mr_launch_fail(int status, const char *what, const char *why) {
   fprintf(stderr, "maru: launch: %s%s%s\n", what, *why ? ": " : "", why);
@@ -40,13 +43,16 @@ bool mr_launch_ready(struct job *job, int fd, short event) {
   }
 }
 
-/* So much at a time that what is ready takes it without waiting. */
+/* So much at a time that what is ready takes it without waiting.  A terminal may be ready, and take
+ * nothing. */
 int mr_launch_write(struct job *job, int fd, const char *bytes, size_t length) {
   while (length > 0) {
     if (!mr_launch_ready(job, fd, POLLOUT))
       return -ECANCELED;
     ssize_t n = write(fd, bytes, length < PIPE_BUF ? length : PIPE_BUF);
-    if (n < 0 && errno == EINTR)
+    if (n < 0 && errno == EAGAIN)
+      poll(NULL, 0, FULL_MS);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN))
       continue;
     if (n < 0)
       return -errno;
@@ -139,8 +145,19 @@ static void lose_output(struct job *job, int to, int error) {
   mr_launch_end(job, error == -EPIPE ? 128 + SIGPIPE : STATUS_MARU_FAILED);
 }
 
+/* A terminal that is frozen, or whose reader is, keeps who writes there waiting, deaf to signals.
+ * An opening of our own does not wait, and leaves that of others as it is. */
+static void open_terminals(struct job *job) {
+  char path[32];
+  for (int to = STDOUT_FILENO; to <= STDERR_FILENO; to++) {
+    snprintf(path, sizeof path, "/proc/self/fd/%d", to);
+    job->shown[to - 1] = isatty(to) ? open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC) : -1;
+  }
+}
+
 void mr_launch_show(struct job *job, int to, const char *lines, size_t length) {
-  int rc = mr_launch_write(job, to, lines, length);
+  int own = job->shown[to - 1];
+  int rc = mr_launch_write(job, own >= 0 ? own : to, lines, length);
   if (rc < 0)
     lose_output(job, to, rc);
 }
@@ -285,6 +302,7 @@ void mr_launch_catch_signals(struct job *job) {
   struct sigaction standard = {.sa_handler = SIG_DFL}, ignored = {.sa_handler = SIG_IGN};
   job->grace_ms = read_grace();
   raise_files(job);
+  open_terminals(job);
   /* A reader that does not read any more is no reason to die. */
   signal(SIGPIPE, SIG_IGN);
   /* Ignored by our parent it would let the kernel reap the nodes, and how they ended would be lost.
@@ -297,6 +315,26 @@ void mr_launch_catch_signals(struct job *job) {
   job->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
   if (job->signals < 0)
     mr_launch_fail(STATUS_MARU_FAILED, "cannot receive signals", strerror(errno));
+}
+
+static void requests(sigset_t *set) {
+  mr_launch_signals(set);
+  sigdelset(set, SIGCHLD);
+}
+
+void mr_launch_let_signals_end(struct job *job) {
+  const struct sigaction standard = {.sa_handler = SIG_DFL};
+  sigset_t set;
+  requests(&set);
+  sigaction(SIGINT, &standard, &job->on_interrupt); /* it may be ignored */
+  sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
+void mr_launch_hold_signals(const struct job *job) {
+  sigset_t set;
+  requests(&set);
+  sigprocmask(SIG_BLOCK, &set, NULL);
+  sigaction(SIGINT, &job->on_interrupt, NULL);
 }
 
 void mr_launch_give_signals(const struct job *job) {

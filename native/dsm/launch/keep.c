@@ -391,6 +391,23 @@ static void keep_end(struct job *job) {
   mr_folder_await(job);
 }
 
+/* Disks may keep us waiting, and images may be large. */
+static void open_folders(struct job *job, struct keep *keep, const struct keep_wish *wish) {
+  mr_launch_let_signals_end(job);
+  if (wish->resume != NULL) {
+    keep->committed = keep->number = keep->written = mr_folder_read(keep, job->nodes, wish->resume);
+    keep->page->restore = keep->committed;
+    store(&keep->page->committed, keep->committed);
+    store(&keep->page->over, keep->number);
+    store(&keep->page->wanted, keep->number);
+    mr_keep_skip_input(keep);
+    keep->input_given = keep->input_read;
+  }
+  if (wish->folder != NULL)
+    mr_folder_begin(keep, wish->folder);
+  mr_launch_hold_signals(job);
+}
+
 void mr_keep_begin(struct job *job, const struct keep_wish *wish, bool several) {
   static struct keep keep;
   static const struct keep_calls calls = {.step = keep_step,
@@ -420,17 +437,7 @@ void mr_keep_begin(struct job *job, const struct keep_wish *wish, bool several) 
                        .several = several,
                        .at_once = wish->output != NULL && strcmp(wish->output, "now") == 0};
   mr_keep_page(job, &keep);
-  if (wish->resume != NULL) {
-    keep.committed = keep.number = keep.written = mr_folder_read(&keep, job->nodes, wish->resume);
-    keep.page->restore = keep.committed;
-    store(&keep.page->committed, keep.committed);
-    store(&keep.page->over, keep.number);
-    store(&keep.page->wanted, keep.number);
-    mr_keep_skip_input(&keep);
-    keep.input_given = keep.input_read;
-  }
-  if (wish->folder != NULL)
-    mr_folder_begin(&keep, wish->folder);
+  open_folders(job, &keep, wish);
   keep.input_pipe = -1;
   mr_keep_note_input(job, &keep);
   keep.due = keep.taken = mr_launch_now();

@@ -107,6 +107,7 @@ struct job {
   char *own_addresses;        /* the same, where mr_launch_bind_here made them */
   int secret;                 /* a descriptor; -1: nobody needs it any more */
   int signals;                /* a signalfd */
+  int shown[2];               /* our outputs, where they are terminals; -1: they are not */
   pid_t reaper;               /* kills what nodes have started if we are killed; see nodes.c */
   int reaping;                /* it reads there */
   pid_t booster;              /* `maru boost` beside the nodes; 0: none, or it has ended */
@@ -128,9 +129,10 @@ struct job {
   int grace_ms;     /* from TERM to KILL */
   /* CHLD's and XFSZ's, as we inherited them. */
   struct sigaction on_child, on_large;
-  struct rlimit files; /* of open descriptors, as we inherited it */
-  bool said;           /* a node's last words were shown */
-  char *lost;          /* such words of a node that only lost another, and whose */
+  struct sigaction on_interrupt; /* INT's, while it ends us at once */
+  struct rlimit files;           /* of open descriptors, as we inherited it */
+  bool said;                     /* a node's last words were shown */
+  char *lost;                    /* such words of a node that only lost another, and whose */
   unsigned lost_by, lost_whom;
   struct input input;
   struct keep *keep;              /* NULL: no checkpoints */
@@ -155,6 +157,10 @@ int mr_launch_write(struct job *job, int fd, const char *bytes, size_t length);
 void mr_launch_signals(sigset_t *set);
 /* Also raises the limit of open descriptors: 256 nodes need more than most users are given. */
 void mr_launch_catch_signals(struct job *job);
+/* While nothing of the job has begun: what asks for the end ends us at once, wherever we wait. */
+void mr_launch_let_signals_end(struct job *job);
+/* They are caught again. */
+void mr_launch_hold_signals(const struct job *job);
 /* In what we start, or become: signals and that limit as they were for us. */
 void mr_launch_give_signals(const struct job *job);
 /* HUP, INT or TERM to us ends the job; not a HUP or TERM that we inherited as ignored. */
