@@ -37,6 +37,9 @@
  * itself before. */
 #define AGENT_MS 30000
 #define SILENT "its agent has said nothing for 30 s"
+#define OTHERS                                                                                     \
+  "something else than its agent writes to the connection: a shell that prints when it starts, "   \
+  "say"
 
 static struct mr_hosts all;
 static struct mr_move move = {.listener = -1, .asker = -1};
@@ -101,6 +104,12 @@ static void tell_begin(struct job *job, const struct host *host) {
   free(text);
 }
 
+/* The first words of an agent are its ports. */
+static bool is_no_agent(const struct mr_frame_part *part) {
+  bool in_head = part->have > 0 && part->have < sizeof part->head;
+  return !in_head && part->head.kind != 0 && part->head.kind != FRAME_PORTS;
+}
+
 /* Why there are none; NULL: there are. */
 static const char *hear_ports(struct job *job, const struct host *host, uint16_t *ports) {
   const struct mr_frame *frame = &host->part->head;
@@ -109,12 +118,16 @@ static const char *hear_ports(struct job *job, const struct host *host, uint16_t
   for (int64_t left; come == COME_PART; come = mr_frame_come(host->part, host->from)) {
     struct pollfd polled[] = {{.fd = host->from, .events = POLLIN},
                               {.fd = job->signals, .events = POLLIN}};
+    if (is_no_agent(host->part))
+      return OTHERS;
     if ((left = end - mr_launch_now()) <= 0)
       return SILENT;
     if (poll(polled, 2, (int)left) > 0 && polled[1].revents != 0)
       mr_launch_read_signals(job);
   }
-  if (come == COME_GONE || frame->kind != FRAME_PORTS || frame->node != host->first ||
+  if (is_no_agent(host->part))
+    return OTHERS;
+  if (come == COME_GONE || frame->node != host->first ||
       frame->length != host->here * sizeof *ports)
     return "no agent could be started there";
   memcpy(ports + host->first, host->part->body, frame->length);

@@ -74,6 +74,8 @@ static void read_file(struct mr_hosts *all, const char *file) {
     if (++all->count == MR_LAUNCH_NODES)
       break;
   }
+  if (ferror(stream) != 0)
+    mr_hosts_refuse(STATUS_UNAVAILABLE, "%s: %s", file, strerror(errno));
   free(line);
   fclose(stream);
   if (all->count == 0)
