@@ -381,13 +381,23 @@ static int keep_step(struct job *job) {
   return again > SHOWN_MS ? SHOWN_MS : again;
 }
 
+/* What was resumed has not gone on: that it has ended well is nothing to rely on. */
+static void miss_program(struct job *job) {
+  fprintf(stderr, "maru: launch: %s: the program is none of maru-cc's\n",
+          job->keep->resumed ? "it did not go on from the checkpoint" : "no checkpoints");
+  if (!job->keep->resumed)
+    return;
+  job->status = STATUS_DATA_ERROR;
+  job->culprit = MR_LAUNCH_NODES;
+}
+
 static void keep_end(struct job *job) {
   struct keep *keep = job->keep;
   if (keep == NULL)
     return;
   show_held(job);
   if (load(&keep->page->lines[0].started) == 0 && job->status == 0)
-    fprintf(stderr, "maru: launch: no checkpoints: the program is none of maru-cc's\n");
+    miss_program(job);
   mr_folder_await(job);
 }
 
@@ -435,6 +445,7 @@ void mr_keep_begin(struct job *job, const struct keep_wish *wish, bool several) 
                        .single = -1,
                        .journal = lost ? (size_t)mib << 20 : 0,
                        .several = several,
+                       .resumed = wish->resume != NULL,
                        .at_once = wish->output != NULL && strcmp(wish->output, "now") == 0};
   mr_keep_page(job, &keep);
   open_folders(job, &keep, wish);

@@ -87,6 +87,7 @@ struct keep {
   } begun_lines[MR_LAUNCH_NODES];
   char *held;
   size_t length, room;
+  bool resumed; /* what it goes on from is from a folder */
   const char *folder;
   int dir;      /* that folder; -1: none */
   int lock;     /* its lock, which the process that copies holds, too */
