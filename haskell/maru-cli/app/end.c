@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -116,6 +117,9 @@ static _Noreturn void on_fatal(const char *format, va_list values) {
 
 /* Where it does not go on after these it calls on_exit. */
 static void on_error(const char *format, va_list values) {
+  /* INT came before the command could ask for it: it ends as by that signal. */
+  if (is(format, "interrupted"))
+    maru_probe_die_of(SIGINT);
   tell(errno, "", format, values);
   atomic_store(&said, true);
 }

@@ -140,6 +140,19 @@ else
   echo "skipped: maru under ulimit -u: no other user can execute it"
 fi
 
+# ---- INT before the run-time system can hand it on, which is so for some milliseconds
+python3 - maru doctor >"$work/out" 2>&1 <<'END' || fail "INT at the start: $(cat "$work/out")"
+import random, signal, subprocess, sys, time
+
+for _ in range(80):
+    command = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
+    time.sleep(random.uniform(0, 0.03))
+    command.send_signal(signal.SIGINT)
+    said = command.communicate(timeout=30)[1]
+    if b"run-time system" in said:
+        sys.exit(f"status {command.returncode}, said: {said!r}")
+END
+
 # ---- run: the command is left alone
 [ "$(echo abc | timeout 20 maru run -- cat 2>/dev/null)" = abc ] || fail "input does not reach the command"
 [ "$(timeout 20 maru run -- printf '%s|' 'a b' '' --wait 2>/dev/null)" = 'a b||--wait|' ] || fail "arguments change"
