@@ -2,8 +2,8 @@
  * call which MPI the process uses, and goes on in the shim for that MPI.
  *
  * Which MPI it is cannot be known before: mpirun and shells get the preload too, and
- * some programs (mpi4py) load their MPI late.  Where there is no shim for it, the
- * calls go to that MPI itself.
+ * some programs (mpi4py) load their MPI late.  Where there is no shim for it, or a tool
+ * wraps its calls, the calls go on as they would without us.
  *
  * Every argument of these functions is an integer of at most a word, or a pointer, and
  * is handed on as it came.
@@ -16,6 +16,7 @@
 #include <maru/board.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,16 +105,55 @@ static void *shim_for(const char *mpi) {
   return NULL;
 }
 
+static void *base_of(const void *symbol) {
+  Dl_info of;
+  return dladdr(symbol, &of) != 0 ? of.dli_fbase : NULL;
+}
+
+/* A program that is not position-independent has a stub for a function whose address it takes: what
+ * dlsym finds then is no definition. */
+static bool is_stub(const void *symbol) {
+  Dl_info of;
+  const ElfW(Sym) *entry = NULL;
+  return dladdr1(symbol, &of, (void **)&entry, RTLD_DL_SYMENT) != 0 && entry != NULL &&
+         entry->st_shndx == SHN_UNDEF;
+}
+
+/* Whether another library, or the program, defines a call too: a tool for the profiling interface.
+ * Behind us the shim's PMPI_ would pass it by.  Before us its PMPI_ passes the shim by, and its
+ * blocking operations do not match the non-blocking ones of ranks without it. */
+static const void *of_another(void *mpi) {
+  void *own = base_of(target), *theirs = base_of(dlsym(mpi, "PMPI_Init"));
+  for (int call = 0; call < CALLS; call++) {
+    const void *first = dlsym(RTLD_DEFAULT, names[call]), *next = dlsym(RTLD_NEXT, names[call]);
+    if (first != NULL && base_of(first) != own && !is_stub(first))
+      return first;
+    if (next != NULL && base_of(next) != theirs)
+      return next;
+  }
+  return NULL;
+}
+
+static void *shim_beside_none(void *mpi, const char *name) {
+  Dl_info other;
+  const void *symbol = of_another(mpi);
+  if (symbol == NULL)
+    return shim_for(name);
+  if (dladdr(symbol, &other) != 0)
+    say("its calls are wrapped (PMPI) by ", last_part(other.dli_fname));
+  return NULL;
+}
+
 static void find(void) {
   char name[256];
-  void *mpi = loaded_mpi(name), *shim = mpi != NULL ? shim_for(name) : NULL;
+  void *mpi = loaded_mpi(name), *shim = mpi != NULL ? shim_beside_none(mpi, name) : NULL;
   for (int call = 0; call < CALLS; call++) {
     if (shim != NULL)
       target[call] = dlsym(shim, names[call]);
+    if (target[call] == NULL)
+      target[call] = dlsym(RTLD_NEXT, names[call]); /* a tool's, then the MPI's */
     if (target[call] == NULL && mpi != NULL)
       target[call] = dlsym(mpi, names[call]);
-    if (target[call] == NULL)
-      target[call] = dlsym(RTLD_NEXT, names[call]);
   }
 }
 
