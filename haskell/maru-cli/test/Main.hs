@@ -188,6 +188,9 @@ plans =
           @?= Just ["MPI: 2 ranks, 80 % of their time waiting, 5 % of that on a CPU"]
         fmap afterLines (mpiAfterwards asked (boardOf [mpi (ended ++ [0, 1])] []))
           @?= Just ["MPI: 2 ranks, 80 % of their time waiting, 5 % of that on a CPU; while none waited for a CPU, the MPI waited by itself"]
+        -- Several threads of a rank wait at a time: no share of its time is more than all of it.
+        fmap afterLines (mpiAfterwards asked (boardOf [mpi ([2, 10000000000, 35000000000, 400000000, 7, 5] ++ [0, 0])] []))
+          @?= Just ["MPI: 2 ranks, on average 3.5 threads of each waiting, 1 % of that on a CPU"]
         fmap afterLines (mpiAfterwards asked (boardOf [] ["wait: MPI ranks pass: x", "wait: MPI ranks pass: x", "map: y"]))
           @?= Just ["MPI ranks pass: x"]
         mpiAfterwards asked (boardOf [] []) @?= Nothing,

@@ -185,7 +185,7 @@ mpiAfterwards environment board = case mpiCost board of
     byLauncher run = case runCommand run of
       program : _ -> takeWhile (/= '.') (takeFileName program) `elem` ["mpirun", "mpiexec", "orterun", "prun", "srun"]
       [] -> False
-    absent = "no MPI rank took part: the programs are static, on other hosts, or do not use Open MPI or MPICH"
+    absent = "no MPI rank took part: the programs did not start, are static, on other hosts, in Fortran (Open MPI; mpi_f08), look MPI up by dlsym, or do not use Open MPI or MPICH"
 
 -- ---- doctor -------------------------------------------------------------
 

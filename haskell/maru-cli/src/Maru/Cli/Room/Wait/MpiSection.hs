@@ -25,13 +25,14 @@ import Data.Maybe (fromMaybe)
 import Maru.Cli.Output (plural, shareOf)
 import Maru.Cli.Section
 import Maru.Native.BoardView
+import Numeric (showFFloat)
 
 -- | Sums over ranks; seconds.
 data MpiCost = MpiCost
   { costRanks :: !Int,
     -- | From the end of @MPI_Init@ to @MPI_Finalize@, or to the last wait.
     costLife :: !Double,
-    -- | Of it in waits that were not over at once.
+    -- | In waits that were not over at once: of all threads, so it may be more.
     costWaited :: !Double,
     -- | CPU time spent in these.
     costCpu :: !Double,
@@ -118,10 +119,14 @@ rankGet = do
 -- | One line, of what was measured.
 mpiLine :: MpiCost -> String
 mpiLine c =
-  "MPI: " ++ plural (costRanks c) "rank" ++ ", " ++ shareOf (costWaited c) (costLife c) ++ " of their time waiting, "
-    ++ shareOf (costCpu c) (costWaited c)
+  "MPI: " ++ plural (costRanks c) "rank" ++ ", " ++ waiting ++ ", " ++ shareOf (costCpu c) (costWaited c)
     ++ " of that on a CPU"
     ++ (if costOwn c > 0 then "; while none waited for a CPU, the MPI waited by itself" else "")
+  where
+    -- Threads of a rank that wait at the same time each count.
+    waiting
+      | costWaited c > costLife c = "on average " ++ showFFloat (Just 1) (costWaited c / costLife c) " threads of each waiting"
+      | otherwise = shareOf (costWaited c) (costLife c) ++ " of their time waiting"
 
 mpiJson :: MpiCost -> Value
 mpiJson c =
