@@ -375,6 +375,7 @@ uint32_t maru_dsm_node(void) { return mr_self.me; }
 uint32_t maru_dsm_nodes(void) { return mr_self.nodes; }
 bool mr_node_started(void) { return mr_self.core != NULL; }
 bool mr_node_unwatched(void) { return mr_self.unwatched; }
+bool mr_node_lone(void) { return mr_self.lone; }
 
 uint8_t *mr_node_memory(size_t *size) {
   *size = mr_self.size;

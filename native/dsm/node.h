@@ -58,6 +58,8 @@ void mr_node_start(const struct mr_globals *globals, unsigned mib);
 bool mr_node_started(void);
 /* The program says what it accesses. */
 bool mr_node_unwatched(void);
+/* Nobody has to know what it accesses: it is alone, or all nodes use one memory. */
+bool mr_node_lone(void);
 int64_t mr_node_request(enum mr_op op, uint32_t object, int64_t argument);
 /* MR_COMPARE_SWAP of a counter; its value before. */
 int64_t mr_node_swap(uint32_t object, int64_t expected, int64_t value);

@@ -7,17 +7,21 @@
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <shared_mutex>
+#include <stdexcept>
 #include <string>
 #include <system_error>
 #include <thread>
 #include <unistd.h>
 #include <vector>
 
+static const int HOLDS = 2000;
 static std::map<std::string, long> before_main = {{"one", 1},
                                                   {"a name too long for its own place", 2}};
 static std::mutex mutex;
@@ -113,6 +117,72 @@ static void take_turns(long me, long all, std::vector<std::string> &said) {
   before_main["by thread " + std::to_string(me)] = me;
 }
 
+/* What one thread throws another may catch; also what a library throws, or a thread throws again.
+ */
+static std::exception_ptr thrown_by(long me) {
+  try {
+    if (me == 0)
+      std::string("short").at(7 + turn);
+    throw std::runtime_error("thrown by thread " + std::to_string(me));
+  } catch (...) {
+    return std::current_exception();
+  }
+}
+static std::exception_ptr passed_on(std::exception_ptr found) {
+  std::exception_ptr again;
+  std::thread passes([&] {
+    try {
+      std::rethrow_exception(found);
+    } catch (...) {
+      again = std::current_exception();
+    }
+  });
+  passes.join();
+  return again;
+}
+static void catch_theirs(long all) {
+  std::vector<std::exception_ptr> theirs(all);
+  std::vector<std::thread> threads;
+  for (long i = 0; i < all; i++)
+    threads.emplace_back([&theirs, i] { theirs[i] = thrown_by(i); });
+  for (auto &thread : threads)
+    thread.join();
+  for (const std::exception_ptr &found : theirs)
+    try {
+      std::rethrow_exception(passed_on(found));
+    } catch (const std::exception &caught) {
+      printf("%s\n", caught.what());
+    }
+}
+
+/* Each holder takes it and lets go again and again; the last one destroys it. */
+static long destroyed, held_by_all;
+struct held {
+  long by[16] = {};
+  ~held() {
+    std::lock_guard<std::mutex> lock(mutex);
+    destroyed++;
+    held_by_all = std::accumulate(by, by + 16, 0L);
+  }
+};
+static void hold_it(long all) {
+  auto one = std::make_shared<held>();
+  std::weak_ptr<held> seen = one;
+  std::vector<std::thread> threads;
+  for (long i = 0; i < all; i++)
+    threads.emplace_back([one, i] {
+      for (int round = 0; round < HOLDS; round++) {
+        std::shared_ptr<held> again = one;
+        again->by[i]++;
+      }
+    });
+  one.reset();
+  for (auto &thread : threads)
+    thread.join();
+  require(seen.expired() && destroyed == 1, "the last one destroys what all held, once");
+  printf("all held it %ld times\n", held_by_all);
+}
+
 int main(int count, char **arguments) {
   long all = count > 1 ? atol(arguments[1]) : 2;
   std::vector<std::string> said;
@@ -132,6 +202,8 @@ int main(int count, char **arguments) {
     printf("%s\n", line.c_str());
   for (const auto &entry : before_main)
     printf("%s %ld\n", entry.first.c_str(), entry.second);
+  catch_theirs(all);
+  hold_it(all);
   bool thrown = false;
   try {
     adds.join();

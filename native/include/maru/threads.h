@@ -30,6 +30,10 @@ void maru_threads_exit_now(int status) __attribute__((noreturn));
 int maru_threads_fork(void);
 long maru_threads_sysconf(int name);
 int maru_threads_processors(void);
+/* 1: all threads see an atomic operation, as they have one memory. */
+int maru_threads_one_memory(void);
+/* What std::shared_ptr counts its holders by: the count's value before. */
+int maru_threads_exchange_and_add(volatile int *count, int more);
 int maru_threads_sigaction(int number, const struct sigaction *action, struct sigaction *old);
 int maru_threads_sigaltstack(const stack_t *stack, stack_t *old);
 /* As sigprocmask, for the thread; SIGBUS and SIGSEGV are never blocked. */

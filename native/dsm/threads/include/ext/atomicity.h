@@ -1,0 +1,22 @@
+/* ext/atomicity.h of maru-cc: libstdc++'s, but for how std::shared_ptr counts who holds it: by two
+ * functions that maru-cc's linker sends to the library (threads/counted.c), and without a look
+ * beforehand at a count that another node may have changed. */
+#ifndef MARU_CC_ATOMICITY_H
+#define MARU_CC_ATOMICITY_H
+
+#include <bits/c++config.h>
+#ifdef _GLIBCXX_ATOMIC_BUILTINS
+#undef _GLIBCXX_ATOMIC_BUILTINS
+#define MARU_CC_ATOMIC_BUILTINS
+#endif
+#undef _GLIBCXX_TSAN
+#define _GLIBCXX_TSAN 1
+
+#include_next <ext/atomicity.h>
+
+#ifdef MARU_CC_ATOMIC_BUILTINS
+#undef MARU_CC_ATOMIC_BUILTINS
+#define _GLIBCXX_ATOMIC_BUILTINS 1
+#endif
+
+#endif
