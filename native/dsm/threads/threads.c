@@ -142,6 +142,12 @@ static void end(struct mr_thread *thread) {
     maru_parmacs_free(thread);
 }
 
+static void take_along(void) {
+  mr_threads_lock();
+  mr_carried_take(self.table->carried);
+  mr_threads_unlock();
+}
+
 /* Until it has ended; with the lock then. */
 static void run(struct mr_thread *thread) {
   struct mr_running *running = malloc(sizeof *running);
@@ -151,6 +157,7 @@ static void run(struct mr_thread *thread) {
   running->below = self.now;
   running->stack = mr_stack_take(thread->stack_size);
   mr_own_begin(&running->own);
+  take_along();
   enter(running, &running->back);
   self.now = running->below;
   mr_own_end(&running->own);
@@ -278,6 +285,7 @@ int maru_pthread_create(pthread_t *id, const pthread_attr_t *attributes, void *(
   *id = (pthread_t)thread;
   mr_threads_say();
   mr_threads_lock();
+  mr_carried_tell(&self.table->carried);
   self.table->live++;
   uint32_t semaphore = place(thread);
   self.waiting |= semaphore == 0;

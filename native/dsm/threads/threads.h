@@ -11,6 +11,7 @@
 #ifndef MARU_DSM_THREADS_THREADS_H
 #define MARU_DSM_THREADS_THREADS_H
 
+#include "carried.h"
 #include "own.h"
 #include "place.h"
 
@@ -36,6 +37,7 @@ struct mr_table {
   void *libraries;
   struct mr_keys keys;
   struct mr_numbers *numbers;     /* NULL: nobody has drawn any */
+  struct mr_carried *carried;     /* NULL: threads take nothing along */
   struct mr_thread *first, *last; /* that no node has */
   uint32_t live;                  /* created, not ended */
   uint16_t idle_count, lender_count;

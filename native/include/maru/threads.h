@@ -32,6 +32,10 @@ long maru_threads_sysconf(int name);
 int maru_threads_processors(void);
 /* 1: all threads see an atomic operation, as they have one memory. */
 int maru_threads_one_memory(void);
+/* The program has changed what a new thread takes along; of the environment the variable `name`,
+ * which "=" may follow. */
+enum { MARU_THREADS_FOLDER, MARU_THREADS_MASK, MARU_THREADS_LOCALE, MARU_THREADS_ENVIRONMENT };
+void maru_threads_changed(int what, const char *name);
 /* What std::shared_ptr counts its holders by: the count's value before. */
 int maru_threads_exchange_and_add(volatile int *count, int more);
 int maru_threads_sigaction(int number, const struct sigaction *action, struct sigaction *old);

@@ -1,0 +1,18 @@
+/* carried.h: what a process has set for all its threads, and a new thread takes along to its node:
+ * the working directory, the umask, the locale and the environment (internal to libmaru-dsm).
+ *
+ * A node that has changed one of them tells so when it creates a thread: the value that it has
+ * then. A node takes it over when a thread begins there.  What is changed while threads run reaches
+ * none of them.
+ */
+#ifndef MARU_DSM_THREADS_CARRIED_H
+#define MARU_DSM_THREADS_CARRIED_H
+
+struct mr_carried;
+
+/* With the lock of the table; `told`: what is there, or NULL; it is replaced. */
+void mr_carried_tell(struct mr_carried **told);
+/* The same; where this cannot be had on this node the job ends. */
+void mr_carried_take(const struct mr_carried *told);
+
+#endif
