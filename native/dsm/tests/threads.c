@@ -83,7 +83,8 @@ static void memory(void) {
   }
   long sum = 0;
   for (long i = 0; i < threads; i++) {
-    char *block = joined(ids[i]);
+    char *block = reallocarray(joined(ids[i]), 1000, (size_t)i + 1);
+    require(block != NULL, "a thread's block grows");
     strcpy(block, "a thread's");
     free(block);
     require(results[i] == works[i].sum, "what a thread wrote to another's stack");

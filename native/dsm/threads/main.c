@@ -20,6 +20,7 @@ int __wrap_main(int count, char **arguments, char **environment);
 void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_realloc(void *old, size_t size);
+void *__wrap_reallocarray(void *old, size_t count, size_t size);
 void *__wrap_memalign(size_t alignment, size_t size);
 void *__wrap_aligned_alloc(size_t alignment, size_t size);
 void *__wrap_valloc(size_t size);
@@ -55,6 +56,13 @@ int __wrap_main(int count, char **arguments, char **environment) {
 void *__wrap_malloc(size_t size) { return maru_parmacs_malloc(size); }
 void *__wrap_calloc(size_t count, size_t size) { return maru_parmacs_calloc(count, size); }
 void *__wrap_realloc(void *old, size_t size) { return maru_parmacs_realloc(old, size); }
+void *__wrap_reallocarray(void *old, size_t count, size_t size) {
+  size_t whole;
+  if (!__builtin_mul_overflow(count, size, &whole))
+    return maru_parmacs_realloc(old, whole);
+  errno = ENOMEM;
+  return NULL;
+}
 void *__wrap_memalign(size_t alignment, size_t size) {
   return maru_parmacs_memalign(alignment, size);
 }
