@@ -18,6 +18,7 @@
 #define JOIN_SECONDS 30
 #define WHY 256
 #define NOT_SET "%s is not set; start jobs with 'maru launch'"
+#define PROGRAMS_FIRST 67   /* a program has 64 files at most (parmacs/files.h), and its streams */
 #define PROGRAMS_MOST 1024u /* descriptors below are the program's, where so many are allowed */
 
 static const char *needed(const char *name) {
@@ -65,6 +66,28 @@ void mr_membership_make_room(struct mr_membership *m) {
     close(fd);
     m->inherited[i] = to;
   }
+}
+
+/* Those below PROGRAMS_FIRST that were free. */
+static struct {
+  int each[PROGRAMS_FIRST];
+  unsigned count;
+} held;
+
+void mr_membership_hold_room(uint16_t nodes) {
+  struct rlimit most;
+  if (getrlimit(RLIMIT_NOFILE, &most) < 0 || most.rlim_cur < 4u * PROGRAMS_FIRST + 4u * nodes)
+    return;
+  int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  for (; fd >= 0 && fd < PROGRAMS_FIRST; fd = fcntl(fd, F_DUPFD_CLOEXEC, 3))
+    held.each[held.count++] = fd;
+  if (fd >= 0)
+    close(fd);
+}
+
+void mr_membership_give_room(void) {
+  while (held.count > 0)
+    close(held.each[--held.count]);
 }
 
 static int need_inherited(const struct mr_membership *m, enum mr_inherited which) {

@@ -36,6 +36,11 @@ void mr_membership_find(struct mr_membership *membership);
 /* Moves those above what a program opens: the files of the process in whose place this one is find
  * their descriptors free, and a program that begins again opens its files as the same ones. */
 void mr_membership_make_room(struct mr_membership *membership);
+/* Until it is given up no descriptor that is opened is among the first that a program gets: where
+ * it is repeated, the library's may be opened in another order.  Nothing is held where few are
+ * allowed. */
+void mr_membership_hold_room(uint16_t nodes);
+void mr_membership_give_room(void);
 /* Connects with all other nodes. */
 void mr_membership_join(struct mr_membership *membership, const struct mr_joining *how,
                         struct mr_transport **transport, uint32_t *incarnations);

@@ -290,6 +290,8 @@ void mr_node_start(const struct mr_globals *globals, unsigned mib) {
   mr_self.up = (uint16_t)(mr_self.nodes - 1);
   mr_self.size = (size_t)mr_environment_number("MARU_DSM_MIB", mib, 1, MOST_MIB) << 20;
   mr_self_open_checkpoints();
+  if (mr_self.checkpoints != NULL)
+    mr_membership_hold_room(mr_self.nodes);
   map_memory(globals);
   struct mr_core_config config = mr_settings_core(mr_self.nodes, mr_self.me, mr_self.pages);
   uint64_t spin_us = mr_settings_spin_us(mr_self.nodes);
@@ -328,6 +330,7 @@ void mr_node_start(const struct mr_globals *globals, unsigned mib) {
   if (mr_self.me == 0 && !mr_self.lone && mr_self.slower[0] != 0)
     fprintf(stderr, "maru: %s\n", mr_self.slower);
   mr_heat_start(mr_self.heat);
+  mr_membership_give_room();
   mr_self_start_checkpoints();
 }
 

@@ -1,5 +1,4 @@
-/* ends.c: linked into programs that jump, ask for a call at their end, look for words
- * or change their environment. The
+/* ends.c: linked into programs that jump, ask for a call at their end, or look for words. The
  * linker sends those calls through here (ld's --wrap): a process that goes on in another's place
  * does what that would have done. */
 #include <maru/parmacs.h>
@@ -34,12 +33,3 @@ char *__wrap_strtok(char *text, const char *ends);
 char *__wrap_strtok(char *text, const char *ends) {
   return strtok_r(text, ends, &maru_parmacs_statics()->rest);
 }
-
-#define OF_MARU(name, parameters, arguments)                                                       \
-  int __wrap_##name parameters;                                                                    \
-  int __wrap_##name parameters { return maru_parmacs_##name arguments; }
-
-OF_MARU(setenv, (const char *name, const char *value, int replaces), (name, value, replaces))
-OF_MARU(unsetenv, (const char *name), (name))
-OF_MARU(putenv, (char *line), (line))
-OF_MARU(clearenv, (void), ())
