@@ -183,7 +183,8 @@ arrivals queue = readTVar (queueArrived queue) >>= maybe (throwSTM gone) pure
 
 -- | The collector tells all who wait for each other at once that they wait in vain. Yet one of them may go
 -- on for that, and others for what it does. So this one waits on, until it was told so many times more
--- without a step between. A step may be counted only after the next look: two make sure.
+-- without a step between. A step may be counted only after the next look: two make sure. On a busy machine
+-- it runs long after it was told: what it waits for may be there by then.
 waitFor :: IO Int -> STM a -> IO a
 waitFor patience look = go 0 (-1)
   where
@@ -191,8 +192,10 @@ waitFor patience look = go 0 (-1)
     told vain before = do
       now <- self >>= steps
       most <- patience
+      there <- atomically ((Just <$> look) `orElse` pure Nothing)
       let again = if now == before then vain else 0
-      if again >= most then throwIO BlockedIndefinitelyOnSTM else go (again + 1) now
+          goOn = if again >= most then throwIO BlockedIndefinitelyOnSTM else go (again + 1) now
+      maybe goOn pure there
 
 queueOf :: Mailbox a -> IO (Queue a)
 queueOf (Mailbox (Address path _ _) queue) = do
