@@ -3,9 +3,11 @@
 -- | What f or the input throws: where it arrives and as what.
 module Failures (tests) where
 
+import Control.Concurrent (forkIO, newEmptyMVar, takeMVar)
 import Control.Exception
-import Control.Monad (forM_)
+import Control.Monad (forM_, when)
 import Data.IORef
+import Data.Maybe (isJust)
 import Data.Typeable (typeOf)
 import Maru.Codec
 import Maru.Failure
@@ -14,6 +16,7 @@ import Maru.Options
 import Subject
 import System.Environment (lookupEnv, setEnv, unsetEnv)
 import System.Exit (ExitCode (..))
+import System.Mem (performMajorGC)
 import Test.Tasty (TestTree)
 import Test.Tasty.HUnit (Assertion, assertBool, assertFailure, testCase, (@?=))
 
@@ -70,6 +73,22 @@ tests b =
         map (either (const Nothing) Just . outcomeResult) os @?= [Just 0, Just 1, Nothing, Nothing, Just 4]
         let texts = [displayException e | o <- os, Left e <- [outcomeResult o]]
         assertBool (show texts) (any (elem '3') texts && not (any null texts)),
+      testCase "items that are stuck for ever throw what a map would, and disturb neither others nor the consumer" . when (b /= Mpi) $ do
+        told <- newIORef Nothing
+        let stuck :: Int -> Int
+            stuck n
+              | n `mod` 5 == 3 = let xs = [head xs + n, xs !! (1 + n)] in xs !! (n - n)
+              | n `mod` 5 == 4 = effect (newEmptyMVar >>= takeMVar)
+              | otherwise = n
+            ends = [Left "NonTermination", Left "BlockedIndefinitelyOnMVar"]
+            seen :: Outcome Int -> IO (Either SomeException Int)
+            seen = try . either throwIO evaluate . outcomeResult
+        -- Nobody has its number: that would keep it. It looks at the values, too: forked workers leave stuck items to it.
+        _ <- forkIO $ outcomesOf b (job stuck [0 .. 11]) >>= mapM seen >>= writeIORef told . Just
+        eventually "the map ends" 20 $ performMajorGC >> isJust <$> readIORef told
+        values <- readIORef told
+        map (either (Left . typeName) Right) (concat values)
+          @?= (Right <$> [0, 1, 2]) <> ends <> (Right <$> [5, 6, 7]) <> ends <> (Right <$> [10, 11]),
       testCase "all items fail" $ do
         os <- outcomesOf b (job (\n -> throw (Odd n []) :: ()) [0 .. 20])
         [fromException e | o <- os, Left e <- [outcomeResult o]] @?= [Just (Odd n []) | n <- [0 .. 20]],

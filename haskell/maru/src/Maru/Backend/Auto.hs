@@ -37,6 +37,7 @@ import Maru.Backend.Auto.Ahead
 import Maru.Backend.Auto.Model
 import Maru.Internal.Feed
 import Maru.Internal.Normal (normalised)
+import Maru.Internal.Run (awaited)
 import Maru.Native.Force (normalise)
 import Maru.Native.Process (residentBytes)
 import Maru.Native.Rts (lendArea, returnArea)
@@ -398,7 +399,7 @@ beside value = do
   -- When nobody waits any more the thread ends too.
   waiting <- newIORef ()
   _ <- mkWeakIORef waiting (killThread helper)
-  _ <- takeMVar done
+  _ <- awaited (readMVar done)
   readIORef waiting
   where
     attempt :: IO () -> IO (Either SomeException ())

@@ -16,6 +16,7 @@ import Control.Exception (mask_)
 import Control.Monad (when)
 import Maru.Internal.Engine
 import Maru.Internal.Evaluate
+import Maru.Internal.Patience (patiently)
 import Maru.Internal.Run
 import Maru.Options (Backend (..))
 
@@ -26,7 +27,7 @@ engine (Job options _ _ codec f inputs _ _) = mask_ $ do
   request <- newEmptyMVar
   answer <- newEmptyMVar
   spawnWorkers run 1 (\_ body -> forkIOWithUnmask body) $ \_ restore ->
-    let serve = takeMVar request >>= maybe (pure ()) answerTo
+    let serve = patiently (takeMVar request) >>= maybe (pure ()) answerTo
         answerTo x =
           capture run restore (evaluateItem codec f x)
             >>= maybe (pure ()) (\result -> putMVar answer result >> serve)
@@ -35,6 +36,7 @@ engine (Job options _ _ codec f inputs _ _) = mask_ $ do
       next (n, x : rest) = do
         when (n == 0) $ awaitWorkers run
         putMVar request (Just x)
+        _ <- awaited (readMVar answer)
         result <- takeMVar answer
         arrived run
         pure (Just (Outcome n (-1) result, (n + 1, rest)))

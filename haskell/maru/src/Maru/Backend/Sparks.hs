@@ -20,6 +20,7 @@ import Control.Parallel (par)
 import Maru.Internal.Belt
 import Maru.Internal.Engine
 import Maru.Internal.Evaluate
+import Maru.Internal.Patience (patiently)
 import Maru.Internal.Plan (chunksAhead)
 import Maru.Internal.Run
 import Maru.Options (Backend (..))
@@ -37,7 +38,7 @@ engine (Job options n order codec f inputs _ _) = mask_ $ do
   -- capabilities will take part.
   spawnWorkers run 1 (\_ body -> forkIOWithUnmask body) $ \_ _ ->
     let spark = do
-          atomically $ readTVar unstarted >>= check . (< chunksAhead * n)
+          patiently . atomically $ readTVar unstarted >>= check . (< chunksAhead * n)
           items <- claim belt (guideChunk run guide)
           if null items
             then writeChan chunks Nothing
@@ -50,7 +51,7 @@ engine (Job options n order codec f inputs _ _) = mask_ $ do
               spark
      in spark
   spawn run forkIOWithUnmask $ \restore ->
-    let force = readChan chunks >>= maybe (pure ()) (\chunk -> restore (evaluate chunk) >> force)
+    let force = patiently (readChan chunks) >>= maybe (pure ()) (\chunk -> patiently (restore (evaluate chunk)) >> force)
      in force
   list <- produce run (follow run) first
   pure (Running list (stopRun run) (runReport run))

@@ -10,11 +10,12 @@ where
 import Control.Concurrent (MVar, forkOnWithUnmask, newMVar, withMVar)
 import Control.Concurrent.STM
 import Control.Exception (SomeException, mask_, throwIO)
-import Control.Monad (when)
+import Control.Monad (void, when)
 import Data.IntMap.Strict (IntMap)
 import qualified Data.IntMap.Strict as IntMap
 import Maru.Internal.Engine
 import Maru.Internal.Evaluate
+import Maru.Internal.Patience (patiently)
 import Maru.Internal.Run
 import Maru.Options (Backend (..))
 
@@ -51,7 +52,7 @@ engine (Job options n order codec f inputs _ _) = mask_ $ do
 -- | Waits for a task, then claims as many of those available as the planner says;
 -- none at the end.
 claimTasks :: Run -> Guide -> Channels a b -> IO [(Int, a)]
-claimTasks run guide channels = withMVar (turn channels) $ \() -> do
+claimTasks run guide channels = patiently . withMVar (turn channels) $ \() -> do
   first <- atomically $ (Just <$> readTBQueue (tasks channels)) `orElse` ended
   case first of
     Nothing -> pure []
@@ -91,6 +92,7 @@ collect run channels order = go
       (Nothing, _) -> do
         let received = had + IntMap.size early
         when (received == 0) begin
+        awaited . atomically $ void (peekTBQueue (results channels)) `orElse` void (endAfter received)
         came <- atomically $ (Right <$> readTBQueue (results channels)) `orElse` endAfter received
         case came of
           Left e -> Nothing <$ mapM_ throwIO e
@@ -101,7 +103,7 @@ collect run channels order = go
     -- Workers that failed to start send no result: ask before waiting for one,
     -- but only if there is any item.
     begin = do
-      some <- atomically $ (readTVar (begun channels) >>= check >> pure True) `orElse` (False <$ endAfter 0)
+      some <- awaited . atomically $ (readTVar (begun channels) >>= check >> pure True) `orElse` (False <$ endAfter 0)
       when some $ awaitWorkers run
     endAfter received = do
       end <- readTVar (theEnd channels)

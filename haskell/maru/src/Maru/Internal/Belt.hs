@@ -27,6 +27,7 @@ import Control.Monad (when)
 import Data.IORef
 import Maru.Internal.Engine
 import Maru.Internal.Evaluate
+import Maru.Internal.Patience (patiently)
 import Maru.Internal.Run
 
 data Cell a b
@@ -84,7 +85,7 @@ append belt cell = readIORef (beltTail belt) >>= (`putMVar` cell)
 -- says; none at the end of the input. Takes turns: workers claim in the order in
 -- which they asked.
 claim :: Belt a b -> (Int -> IO Int) -> IO [Item a b]
-claim belt choose = modifyMVar (beltUnclaimed belt) $ \(link, claimed) -> do
+claim belt choose = patiently . modifyMVar (beltUnclaimed belt) $ \(link, claimed) -> do
   cell <- readMVar link
   case cell of
     Last _ -> pure ((link, claimed), [])
@@ -131,10 +132,10 @@ settle run belt worker item result = do
 -- | For the consumer: the next outcome.
 follow :: Run -> Link a b -> IO (Maybe (Outcome b, Link a b))
 follow run link = do
-  cell <- readMVar link
+  cell <- awaited (readMVar link)
   case cell of
     Last e -> Nothing <$ mapM_ throwIO e
     Cell item next -> do
       when (itemIndex item == 0) $ awaitWorkers run
-      outcome <- readMVar (itemOutcome item)
+      outcome <- awaited (readMVar (itemOutcome item))
       pure (Just (outcome, next))

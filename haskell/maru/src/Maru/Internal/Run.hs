@@ -9,7 +9,7 @@
 -- 'Run' and, alone, the mark that 'produce' makes. When the list is garbage so is
 -- the mark, and its finalizer ends the run.
 --
--- What the consumer runs has no exception handler around anything that blocks.
+-- What the consumer runs has no exception handler around anything that blocks, but for 'awaited'.
 -- An asynchronous exception (a timeout, say) that meets the consumer inside the
 -- list freezes the list where it stands, and the next demand goes on from there. A
 -- handler that threw the exception on would store it in the list for ever.
@@ -45,6 +45,7 @@ module Maru.Internal.Run
     -- * Results
     arrived,
     produce,
+    awaited,
     awaitWorkers,
   )
 where
@@ -63,6 +64,7 @@ import GHC.Clock (getMonotonicTimeNSec)
 import Maru.Internal.Attempt (textOf)
 import Maru.Internal.Engine
 import Maru.Internal.Feed (endSoon)
+import Maru.Internal.Patience
 import Maru.Internal.Plan
 import Maru.Internal.Progress
 import Maru.Options
@@ -302,7 +304,7 @@ feed run offer finish inputs restore = go 0 inputs
 
 -- | For the feeder, which nobody ends: does this, but waits no longer than the run goes on.
 whileGoing :: Run -> STM () -> IO ()
-whileGoing run act = atomically $ readTVar (runStopped run) >>= (`unless` act)
+whileGoing run act = patiently . atomically $ readTVar (runStopped run) >>= (`unless` act)
 
 -- | How far the input may be walked ahead of the consumer, to begin with.
 runWindow :: Run -> IO Int
@@ -406,7 +408,12 @@ produce run next start = do
       -- within the window.
       when (n - told >= max 1 (ahead `div` 4)) $ atomically (writeTVar (runConsumed run) n)
 
+-- | A wait of the consumer for threads of the run. An item may catch what it is told, and wait for
+-- something else in vain: so often, that is some three seconds.
+awaited :: IO a -> IO a
+awaited = patientlyFor 10
+
 -- | Waits until every worker's initialiser has returned; throws what the first
 -- one that failed threw.
 awaitWorkers :: Run -> IO ()
-awaitWorkers run = readMVar (runReady run) >>= traverse_ throwIO
+awaitWorkers run = awaited (readMVar (runReady run)) >>= traverse_ throwIO
