@@ -30,15 +30,15 @@ struct mr_joining {
 };
 
 /* By the environment, or by another launcher's help; a process that nobody started so is the only
- * node.  What the environment says of descriptors goes out of it: a process that takes this one's
- * place has others, and programs that this one starts have none. */
+ * node.  What the environment says of descriptors goes out of it. A process that takes this one's
+ * place has others; programs that this one starts have none. */
 void mr_membership_find(struct mr_membership *membership);
-/* Moves those above what a program opens: the files of the process in whose place this one is find
- * their descriptors free, and a program that begins again opens its files as the same ones. */
+/* Moves those above what a program opens. So the files of the process in whose place this one is
+ * find their descriptors free. */
 void mr_membership_make_room(struct mr_membership *membership);
-/* Until it is given up no descriptor that is opened is among the first that a program gets: where
- * it is repeated, the library's may be opened in another order.  Nothing is held where few are
- * allowed. */
+/* Until it is given up no descriptor that is opened is among the first that a program gets. Where
+ * the program is repeated, the library's may be opened in another order.  Nothing is held where few
+ * are allowed. */
 void mr_membership_hold_room(uint16_t nodes);
 void mr_membership_give_room(void);
 /* Connects with all other nodes. */

@@ -101,9 +101,9 @@ size_t *mr_node_allocated(void);
 /* The program runs, on a stack that its part holds: it may be stopped in requests, and go on from
  * there in another process.  While it does not, a node that waits for a request holds nothing. */
 void mr_node_captures(bool captures);
-/* A word for the stack protector that is the same in each process that takes this node's place, if
- * any may (replay.h): by the job's secret, so that nobody guesses it. Else the one that was drawn.
- */
+/* A word for the stack protector. Where other processes may take this node's place (replay.h) they
+ * have the same: it is by the job's secret, so that nobody guesses it. Else it is the one that was
+ * drawn. */
 uint64_t mr_node_guard_word(uint64_t drawn);
 /* After mr_node_start: whether this process goes on from a checkpoint. */
 bool mr_node_restores(void);

@@ -1,8 +1,8 @@
 /* guard.h: the word that the stack protector compares with (internal to libmaru-dsm).
  *
  * The kernel draws one for each process. A stack that another process made has that one's.
- * Who sets it does not return: its own frames have the old one. So those functions are to be
- * compiled without the protector. Where the word is read-only memory (aarch64) it stays.
+ * A function that sets it does not return: its own frames have the old one. So it is to be compiled
+ * without the protector. Where the word is read-only memory (aarch64) it stays.
  */
 #ifndef MARU_PARMACS_GUARD_H
 #define MARU_PARMACS_GUARD_H

@@ -41,6 +41,7 @@ struct resume {
   struct mr_process process;
   char locale[LOCALE_MOST];
   void *libraries;
+  uint64_t arguments; /* their sum */
   uint64_t guard;
   char **environment; /* NULL: the one that a process is given */
   uint64_t files;     /* behind all this */
@@ -70,6 +71,7 @@ static struct {
   bool given;
   char **environment; /* the process was given */
   uint64_t guard;     /* of the program's thread: another one writes its image */
+  uint64_t arguments;
   struct mr_files files;
   const struct mr_part_ranges *what;
   const struct mr_checkpoint_head *found;
@@ -162,6 +164,14 @@ static int find_files(int aside, char *why, size_t size) {
 static void note_all(each_descriptor *act) {
   char why[2];
   walk_descriptors(act, -1, why, sizeof why);
+}
+
+/* By FNV-1a, each with its end; the first is a path, which may be another. */
+void mr_part_runs(char *const *arguments) {
+  part.arguments = UINT64_C(0xcbf29ce484222325);
+  for (size_t i = 1; arguments[0] != NULL && arguments[i] != NULL; i++)
+    for (size_t at = 0, end = strlen(arguments[i]) + 1; at < end; at++)
+      part.arguments = (part.arguments ^ (uint8_t)arguments[i][at]) * UINT64_C(0x100000001b3);
 }
 
 void mr_part_guarded(uint64_t word) { part.guard = word; }
@@ -314,6 +324,7 @@ int mr_part_write(int file, struct mr_store *store, struct mr_checkpoint_head *h
                   const ucontext_t *context, int how, char *why, size_t size) {
   static struct mr_range ranges[MR_PART_RANGES];
   struct resume resume = {.libraries = stdout,
+                          .arguments = part.arguments,
                           .guard = part.guard,
                           .environment = environ != part.environment ? environ : NULL,
                           .random = mr_random_take(),
@@ -389,6 +400,8 @@ __attribute__((no_stack_protector)) const ucontext_t *mr_part_read(int *how, uco
     mr_node_die(STATUS_UNAVAILABLE,
                 "libraries lie elsewhere than when the checkpoint was taken: "
                 "they differ, or address randomisation could not be turned off");
+  if (resume.arguments != part.arguments)
+    mr_node_die(STATUS_DATA, "cannot go on: the checkpoint is of the program with other arguments");
   const struct mr_image image = image_of(head);
   mr_image_read(&image);
   mr_random_put(&resume.random);

@@ -6,8 +6,8 @@
  * addresses in all processes of the job. So does the place where the program goes on.
  *
  * Files that the program has open are opened again (files.h).  What no other process can have is
- * refused, with the reason: threads, children and other descriptors that the program has
- * made since mr_part_begin, what process.h says, and an environment in a library's memory.
+ * refused, with the reason: threads, children and other descriptors that the program has made since
+ * mr_part_begin. So is what process.h says, and an environment in a library's memory.
  *
  * Thread-safety: none; the program's thread stands still meanwhile.
  */
@@ -37,6 +37,10 @@ const struct mr_part *mr_part_of(const struct mr_part_ranges *ranges);
 void mr_part_begin(void);
 void mr_part_given(void);
 void mr_part_joins(void);
+
+/* Before the node starts: what the program was started with. An image of one that was started
+ * otherwise is refused. */
+void mr_part_runs(char *const *arguments);
 
 /* The word of the calling thread's stack protector (guard.h), which is the program's, is that. */
 void mr_part_guarded(uint64_t word);

@@ -4,8 +4,8 @@
  * What the program has changed since it was given the process goes with the image: handlers of
  * signals, the working directory, the umask. The rest stays as the other process is given it.
  *
- * Refused are timers, handlers on a stack of their own and those of SIGSEGV and SIGBUS, which the
- * library needs, and a working directory that has no name any more.
+ * Refused are timers, and handlers on a stack of their own. So are those of SIGSEGV and SIGBUS,
+ * which the library needs, and a working directory that has no name any more.
  *
  * Thread-safety: none; the program's thread stands still, or calls it.
  */

@@ -35,6 +35,7 @@ void mr_program_is(const struct maru_parmacs_program *file, int count, char **ar
   program.shared = globals_shared;
   program.own = own;
   program.variables = mr_variables_find();
+  mr_part_runs(arguments);
   mr_environment_prepare();
   mr_last_prepare();
 }

@@ -1,5 +1,6 @@
-/* carried.h: what a process has set for all its threads, and a new thread takes along to its node:
- * the working directory, the umask, the locale and the environment (internal to libmaru-dsm).
+/* carried.h: what a process has set for all its threads, and a new thread takes along to its node
+ * (internal to libmaru-dsm). That is the working directory, the umask, the locale and the
+ * environment.
  *
  * A node that has changed one of them tells so when it creates a thread: the value that it has
  * then. A node takes it over when a thread begins there.  What is changed while threads run reaches

@@ -1,6 +1,6 @@
-/* ext/atomicity.h of maru-cc: libstdc++'s, but for how std::shared_ptr counts who holds it: by two
- * functions that maru-cc's linker sends to the library (threads/counted.c), and without a look
- * beforehand at a count that another node may have changed. */
+/* ext/atomicity.h of maru-cc: libstdc++'s, but for how std::shared_ptr counts its owners. That is by two
+ * functions that maru-cc's linker sends to the library (threads/counted.c), without a look
+ * beforehand: another node may have changed the count. */
 #ifndef MARU_CC_ATOMICITY_H
 #define MARU_CC_ATOMICITY_H
 
