@@ -124,6 +124,7 @@ void mr_self_start_checkpoints(void) {
   int rc = mr_checkpoints_start(mr_self.checkpoints, &calls);
   if (rc < 0)
     mr_node_die(STATUS_UNAVAILABLE, "cannot start a thread: %s", strerror(-rc));
+  mr_membership_give_room();
   if (mr_self.replay == NULL || !mr_replay_repeats(mr_self.replay))
     mr_checkpoints_started(mr_self.checkpoints);
   mr_self.part->begin();

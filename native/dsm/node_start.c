@@ -330,7 +330,6 @@ void mr_node_start(const struct mr_globals *globals, unsigned mib) {
   if (mr_self.me == 0 && !mr_self.lone && mr_self.slower[0] != 0)
     fprintf(stderr, "maru: %s\n", mr_self.slower);
   mr_heat_start(mr_self.heat);
-  mr_membership_give_room();
   mr_self_start_checkpoints();
 }
 

@@ -40,6 +40,7 @@ import Maru.Control.Plot
 import Maru.Control.Ratio
 import Maru.Control.Sim.Map.Collector (Observations (..), Observed (..), buildObserved)
 import System.Directory (getTemporaryDirectory, removeDirectoryRecursive)
+import System.FilePath ((</>))
 import System.IO (hClose, hFlush, hPutStrLn)
 import System.Posix.Signals (Handler (Default), installHandler, raiseSignal, sigHUP, sigINT, sigTERM)
 import System.Posix.Temp (mkdtemp)

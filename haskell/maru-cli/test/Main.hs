@@ -371,7 +371,7 @@ supervisors =
           (either (const (pure ())) (const (assertFailure "accepted")) . lastWords . Chars.pack)
           ["", "{}\n", "{}\n{}\n", "x\n" ++ figures],
       testCase "the verdict says only what was measured" $
-        [verdictLine (Measured 0 True 1.5 1 0.25 2048 board "1.50 s wall") rooms | (board, rooms) <- [(True, ["map", "lock"]), (True, []), (False, [])]]
+        [verdictLine (Measured 0 True 1.5 1 0.25 2048 counted "1.50 s wall") active | (counted, active) <- [(True, ["map", "lock"]), (True, []), (False, [])]]
           @?= map ("1.50 s wall; " ++) ["rooms: map lock", "no room was active", "what rooms did was not counted"]
     ]
   where

@@ -3,6 +3,8 @@
  * does what that would have done. */
 #include <maru/parmacs.h>
 
+#include "../threads/programs.h"
+
 #include <setjmp.h>
 #include <string.h>
 
@@ -29,7 +31,10 @@ JUMPS(_longjmp)
 JUMPS(siglongjmp)
 JUMPS(__longjmp_chk)
 
+char *__real_strtok(char *text, const char *ends);
 char *__wrap_strtok(char *text, const char *ends);
 char *__wrap_strtok(char *text, const char *ends) {
+  if (mr_is_programs((uintptr_t)&__real_strtok))
+    return __real_strtok(text, ends);
   return strtok_r(text, ends, &maru_parmacs_statics()->rest);
 }

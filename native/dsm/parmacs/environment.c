@@ -16,8 +16,18 @@ static struct {
   size_t room;
 } ours;
 static bool keeps;
+static char **given;
 
-void mr_environment_prepare(void) { keeps = mr_checkpoints_asked(); }
+void mr_environment_prepare(void) {
+  keeps = mr_checkpoints_asked();
+  given = environ;
+}
+
+void mr_environment_forget(void) {
+  ours.lines = NULL;
+  ours.room = 0;
+  environ = given;
+}
 
 struct mr_range mr_environment_state(void) {
   return (struct mr_range){.from = (uint8_t *)&ours, .to = (uint8_t *)(&ours + 1)};
@@ -41,16 +51,30 @@ static char **find(const char *name, size_t length) {
   return NULL;
 }
 
-/* For so many and the end, in memory of the program's. */
-static int make_room(size_t count) {
-  if (environ == ours.lines && count < ours.room)
+static char *copy_of(const char *line) {
+  size_t size = strlen(line) + 1;
+  char *copy = maru_parmacs_malloc(size);
+  return copy != NULL ? memcpy(copy, line, size) : NULL;
+}
+
+/* In memory of the program's, where lines that the process was given are not. */
+static int fill(char **lines, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    lines[i] = environ == ours.lines ? environ[i] : copy_of(environ[i]);
+    if (lines[i] == NULL)
+      return -1;
+  }
+  return 0;
+}
+
+/* For those that there are and one more. */
+static int make_room(void) {
+  size_t had = count_lines(), room = 2 * had + 16;
+  if (environ == ours.lines && had + 1 < ours.room)
     return 0;
-  size_t had = count_lines(), room = 2 * count + 16;
   char **lines = maru_parmacs_calloc(room, sizeof *lines);
-  if (lines == NULL)
+  if (lines == NULL || fill(lines, had) < 0)
     return -1;
-  if (had > 0)
-    memcpy(lines, environ, had * sizeof *lines);
   maru_parmacs_free(ours.lines);
   environ = ours.lines = lines;
   ours.room = room;
@@ -58,14 +82,13 @@ static int make_room(size_t count) {
 }
 
 static int put(char *line, size_t length) {
+  if (make_room() < 0)
+    return -1;
   char **at = find(line, length);
   size_t count = count_lines();
-  if (at == NULL && make_room(count + 1) < 0)
-    return -1;
-  if (at != NULL)
-    *at = line;
-  else
-    environ[count] = line;
+  if (at == NULL)
+    environ[count + 1] = NULL;
+  *(at != NULL ? at : environ + count) = line;
   return 0;
 }
 
@@ -114,7 +137,7 @@ int maru_parmacs_putenv(char *line) {
 int maru_parmacs_clearenv(void) {
   if (!keeps)
     return clearenv();
-  if (make_room(0) < 0)
+  if (make_room() < 0)
     return -1;
   environ[0] = NULL;
   return 0;

@@ -13,6 +13,9 @@
 
 /* Right before main. */
 void mr_environment_prepare(void);
+/* The program's memory becomes another one's, which has created this process: the environment is
+ * again what the process was given. */
+void mr_environment_forget(void);
 /* What this library knows of it, for a checkpoint. */
 struct mr_range mr_environment_state(void);
 

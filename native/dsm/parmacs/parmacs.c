@@ -213,7 +213,7 @@ static void give_command(const struct body *body, long count) {
     mr_node_request(MR_WAIT, MR_TAKEN, 0);
 }
 
-static void create(const struct body *body, long count) {
+static void create(const struct body *body, long count, uint8_t *stack) {
   if (self.owner == 0)
     mr_node_die(STATUS_USAGE, "CREATE in a program that creates threads or calls maru_dsm_init, "
                               "too; use one of them");
@@ -227,20 +227,27 @@ static void create(const struct body *body, long count) {
   kept.first = 0;
   /* What stdio holds would be nobody's otherwise: a child's streams are its own. */
   fflush(NULL);
-  uintptr_t frame = (uintptr_t)__builtin_frame_address(0) & ~(uintptr_t)63;
   /* What the writing knows is in no checkpoint. */
   mr_node_captures(false);
-  write_image((uint8_t *)frame);
+  write_image(stack);
   mr_node_captures(true);
   give_command(body, count);
 }
 
+/* Created processes get the program's frames. What the library's hold is another thing each time,
+ * and a process that repeats this one has to send the same. */
+#if defined(__x86_64__)
+#define CALLERS_STACK ((uint8_t *)__builtin_frame_address(0) + 2 * sizeof(void *))
+#else
+#define CALLERS_STACK ((uint8_t *)__builtin_frame_address(0))
+#endif
+
 void maru_parmacs_create(void (*body)(void), long count) {
-  create(&(struct body){.plain = body}, count);
+  create(&(struct body){.plain = body}, count, CALLERS_STACK);
 }
 
 void maru_parmacs_create_with(void (*body)(void *), void *argument, long count) {
-  create(&(struct body){.given = body, .argument = argument}, count);
+  create(&(struct body){.given = body, .argument = argument}, count, CALLERS_STACK);
 }
 
 static void run_process(void) {
@@ -275,6 +282,7 @@ static void serve_node_0(void) {
     mr_node_request(MR_WAIT, MR_START + me, 0);
     if (self.command->body.plain == NULL && self.command->body.given == NULL)
       return;
+    mr_program_forget();
     read_image();
     /* From the next line on node 0 may write another command. */
     kept.body = self.command->body;

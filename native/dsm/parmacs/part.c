@@ -15,6 +15,7 @@
 #include "statics.h"
 
 #include <dirent.h>
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <locale.h>
@@ -22,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -248,15 +250,24 @@ static bool has(const struct mr_range *ranges, int count, const void *at) {
   return false;
 }
 
-/* That of main is the program's memory (program.c), another process is given its own.  But what
- * setenv and putenv make is libc's.  A shared one may have to be fetched: nobody looks into that.
- */
+/* A constant, say. maru-cc's programs lie at fixed addresses. */
+static bool in_file(const void *at) {
+  const Elf64_Phdr *each = (const void *)getauxval(AT_PHDR), *end = each + getauxval(AT_PHNUM);
+  for (; each < end; each++)
+    if (each->p_type == PT_LOAD && (uintptr_t)at - each->p_vaddr < each->p_memsz)
+      return true;
+  return false;
+}
+
+/* That of main is the program's memory (program.c), as is what it puts there (environment.c).
+ * Another process is given its own.  What a library's setenv makes is libc's.  A shared one may
+ * have to be fetched: nobody looks into that. */
 static bool has_environment(const struct mr_range *ranges, int count) {
   if (environ == part.environment || mr_node_shares(environ, 1))
     return true;
   bool all = has(ranges, count, environ);
   for (char **each = environ; all && *each != NULL; each++)
-    all = has(ranges, count, *each);
+    all = has(ranges, count, *each) || in_file(*each);
   return all;
 }
 

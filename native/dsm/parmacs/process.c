@@ -58,10 +58,14 @@ static int refuse(char *why, size_t size, const char *what) {
   return -EOPNOTSUPP;
 }
 
-static int refuse_signal(char *why, size_t size, int number, const char *how) {
-  snprintf(why, size, "the program handles%s signal %d (%s)%s", *how != 0 ? "" : " or ignores",
-           number, strsignal(number), how);
+static int refuse_signal(char *why, size_t size, int number) {
+  snprintf(why, size, "the program handles or ignores signal %d (%s)", number, strsignal(number));
   return -EOPNOTSUPP;
+}
+
+/* A function that runs while the image is written might be in it by half. */
+static bool has_function(const struct sigaction *action) {
+  return action->sa_handler != SIG_IGN && action->sa_handler != SIG_DFL;
 }
 
 /* Where the kernel does not tell of those of timer_create, none are seen. */
@@ -83,10 +87,8 @@ static int take_signals(struct mr_process *process, char *why, size_t size) {
   for (int i = 1; i < MR_SIGNALS; i++) {
     process->actions[i] = now.actions[i];
     process->changed[i] = !same_action(&now.actions[i], &given.actions[i]);
-    if (process->changed[i] && (i == SIGSEGV || i == SIGBUS))
-      return refuse_signal(why, size, i, "");
-    if (process->changed[i] && (now.actions[i].sa_flags & SA_ONSTACK) != 0)
-      return refuse_signal(why, size, i, " on a stack of its own");
+    if (process->changed[i] && (i == SIGSEGV || i == SIGBUS || has_function(&now.actions[i])))
+      return refuse_signal(why, size, i);
   }
   return 0;
 }

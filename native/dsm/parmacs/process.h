@@ -1,11 +1,11 @@
 /* process.h: what the kernel keeps of a process for its program, for checkpoints (internal to
  * libmaru-dsm).
  *
- * What the program has changed since it was given the process goes with the image: handlers of
- * signals, the working directory, the umask. The rest stays as the other process is given it.
+ * What the program has changed since it was given the process goes with the image: signals that it
+ * ignores, the working directory, the umask. The rest stays as the other process is given it.
  *
- * Refused are timers, and handlers on a stack of their own. So are those of SIGSEGV and SIGBUS,
- * which the library needs, and a working directory that has no name any more.
+ * Refused are timers and handlers of signals: a handler might be saved by half. So are changes of
+ * SIGSEGV and SIGBUS, which the library needs, and a working directory that has no name any more.
  *
  * Thread-safety: none; the program's thread stands still, or calls it.
  */

@@ -58,8 +58,8 @@ __attribute__((no_stack_protector)) _Noreturn void mr_program_enter(void (*call)
   makecontext(&program.begin, call, 0);
   mr_node_captures(true);
   uint64_t word = mr_node_guard_word(mr_guard());
-  mr_part_guarded(word);
-  mr_guard_set(word);
+  if (mr_guard_set(word))
+    mr_part_guarded(word);
   setcontext(&program.begin);
   mr_node_die(STATUS_INTERNAL, "cannot change to the program's stack");
 }
@@ -69,6 +69,11 @@ int mr_program_main(void) {
   char **arguments = mr_start_copy(program.arguments);
   environ = mr_start_copy(environ);
   return program.file.main(program.count, arguments, environ);
+}
+
+void mr_program_forget(void) {
+  mr_environment_forget();
+  mr_last_forget();
 }
 
 void mr_program_leave(void) {

@@ -40,6 +40,8 @@ _Noreturn void mr_program_enter(void (*call)(void));
 /* The program's main, with copies of arguments and environment in its own memory; its status. */
 int mr_program_main(void);
 
+/* Its memory becomes another program's: what the library keeps there is gone. */
+void mr_program_forget(void);
 /* The process is about to end: what libc does then is in no image. */
 void mr_program_leave(void);
 

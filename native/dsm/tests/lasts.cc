@@ -1,13 +1,14 @@
 // lasts.cc: a program of maru/dsm.h that has of libc what no memory of its own holds, for jobs that lose nodes.
 //
-//     lasts STEPS LOOPS     works for so many loops a step
+//     lasts STEPS MILLISECONDS     works for so long a step
 //
 // It jumps back to a place that it set in the beginning, out of many calls; it has a locale, an object that
 // is static in a function, one that is thread-local, and functions of atexit and on_exit. It is in the middle
-// of its options and of a text of words, and has the time of two moments. It handles signals, and is in another
+// of its options and of a text of words, and has the time of two moments. It ignores a signal, and is in another
 // folder and umask than in the beginning. What it prints at its end follows from that.
 #include <maru/dsm.h>
 
+#include <chrono>
 #include <clocale>
 #include <csetjmp>
 #include <csignal>
@@ -49,20 +50,16 @@ const Says &of_thread() {
 void last() { std::puts("atexit"); }
 void last_with(int status, void *text) { std::printf("on_exit %d %s\n", status, static_cast<char *>(text)); }
 
-volatile std::sig_atomic_t heard;
-void hears(int number) { heard = number; }
-
 void print_process() {
   char folder[64] = "";
   const auto pipes = std::signal(SIGPIPE, SIG_DFL);
-  std::raise(SIGUSR1);
-  std::printf("in %s, umask %o, heard %d, pipes %s\n", getcwd(folder, sizeof folder) != nullptr ? folder : "none", umask(0), heard == SIGUSR1, pipes == SIG_IGN ? "ignored" : "not");
+  std::printf("in %s, umask %o, pipes %s\n", getcwd(folder, sizeof folder) != nullptr ? folder : "none", umask(0), pipes == SIG_IGN ? "ignored" : "not");
 }
 
-void work(long loops) {
-  volatile long sum = 0;
-  for (long i = 0; i < loops; i++)
-    sum = sum + i;
+void work(long ms) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(ms);
+  while (std::chrono::steady_clock::now() < end)
+    continue;
 }
 
 void print_rest(int count, char **arguments, const std::tm *day, const char *text) {
@@ -87,7 +84,7 @@ void print_rest(int count, char **arguments, const std::tm *day, const char *tex
 
 int main(int count, char **arguments) {
   static char text[] = "text";
-  const long steps = count > 1 ? std::atol(arguments[1]) : 10, loops = count > 2 ? std::atol(arguments[2]) : 0;
+  const long steps = count > 1 ? std::atol(arguments[1]) : 10, ms = count > 2 ? std::atol(arguments[2]) : 0;
   maru_dsm_init();
   std::atexit(last);
   on_exit(last_with, text);
@@ -99,13 +96,14 @@ int main(int count, char **arguments) {
   const time_t moments[] = {0, 86400};
   char *options[] = {arguments[0], const_cast<char *>("-a"), const_cast<char *>("1"), const_cast<char *>("-b"), nullptr};
   static char put[] = "LASTS_PUT=put";
+  char literal[] = "HOME";
+  if (setenv("LASTS_OLD", "old", 1) < 0 || clearenv() < 0 || std::getenv("LASTS_OLD") != nullptr || std::getenv(literal) != nullptr)
+    return 81;
   for (int i = 0; i < 99; i++)
     setenv(("LASTS_" + std::to_string(i)).c_str(), "many", 1);
-  if (setenv("TZ", "XYZ-3", 1) < 0 || setenv("LASTS_NOT", "is", 1) < 0 || putenv(put) < 0 || unsetenv("LASTS_NOT") < 0)
+  if (setenv("TZ", "XYZ-3", 1) < 0 || setenv("LASTS_NOT", "is", 1) < 0 || putenv(put) < 0 || putenv(const_cast<char *>("LASTS_CONSTANT=is")) < 0 || unsetenv("LASTS_NOT") < 0)
     return 79;
-  struct sigaction action {};
-  action.sa_handler = hears;
-  if (chdir("/proc") < 0 || sigaction(SIGUSR1, &action, nullptr) < 0 || std::signal(SIGPIPE, SIG_IGN) == SIG_ERR)
+  if (chdir("/proc") < 0 || std::signal(SIGPIPE, SIG_IGN) == SIG_ERR)
     return 80;
   umask(0123);
   const char *zone = std::getenv("TZ");
@@ -115,7 +113,7 @@ int main(int count, char **arguments) {
     return 78;
   const int jumped = setjmp(back) + sigsetjmp(far_back, 1);
   if (times < steps) {
-    work(loops);
+    work(ms);
     maru_dsm_barrier(1);
     times = times + 1;
     go_down(20);
@@ -123,7 +121,7 @@ int main(int count, char **arguments) {
   std::printf("%ld %d %s %d %s\n", static_cast<long>(times), jumped > 0, std::setlocale(LC_ALL, nullptr), static_cast<int>(MB_CUR_MAX), own->what);
   print_rest(4, options, day, told);
   print_process();
-  std::printf("%s %s %s %s\n", zone, std::getenv("LASTS_98"), std::getenv("LASTS_PUT"), std::getenv("LASTS_NOT") == nullptr ? "no" : "yes");
+  std::printf("%s %s %s %s\n", zone, std::getenv("LASTS_98"), std::getenv("LASTS_PUT"), std::getenv("LASTS_NOT") == nullptr && std::getenv("LASTS_OLD") == nullptr && std::getenv("LASTS_CONSTANT") != nullptr ? "no" : "yes");
   maru_dsm_exit();
   return 0;
 }

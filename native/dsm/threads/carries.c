@@ -4,6 +4,8 @@
 #include <maru/parmacs.h>
 #include <maru/threads.h>
 
+#include "programs.h"
+
 #include <stddef.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -39,16 +41,24 @@ static int carries(int done, const char *text) {
 }
 
 #define CARRIES_NAME(function, parameters, arguments, text)                                        \
+  int __real_##function parameters;                                                                \
   int __wrap_##function parameters;                                                                \
-  int __wrap_##function parameters { return carries(maru_parmacs_##function arguments, text); }
+  int __wrap_##function parameters {                                                               \
+    return mr_is_programs((uintptr_t)&__real_##function)                                           \
+               ? __real_##function arguments                                                       \
+               : carries(maru_parmacs_##function arguments, text);                                 \
+  }
 
 CARRIES_NAME(setenv, (const char *name, const char *value, int replace), (name, value, replace),
              name)
 CARRIES_NAME(unsetenv, (const char *name), (name), name)
 CARRIES_NAME(putenv, (char *text), (text), text)
 
+int __real_clearenv(void);
 int __wrap_clearenv(void);
 int __wrap_clearenv(void) {
+  if (mr_is_programs((uintptr_t)&__real_clearenv))
+    return __real_clearenv();
   for (char **each = environ; each != NULL && *each != NULL; each++)
     carries(0, *each);
   return maru_parmacs_clearenv();

@@ -4,6 +4,8 @@
 #include <maru/parmacs.h>
 #include <maru/threads.h>
 
+#include "programs.h"
+
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -119,19 +121,11 @@ EXIT(_Exit)
 
 /* ---- random numbers ----------------------------------------------------------------------- */
 
-/* The linker's. */
-extern const char __executable_start[], etext[];
-
-/* A program may have a function of that name itself: its other files call that. */
-static int is_programs(uintptr_t function) {
-  return function >= (uintptr_t)__executable_start && function < (uintptr_t)etext;
-}
-
 #define NUMBER(type, name, parameters, arguments)                                                  \
   type __real_##name parameters;                                                                   \
   type __wrap_##name parameters;                                                                   \
   type __wrap_##name parameters {                                                                  \
-    return &maru_threads_here != NULL && !is_programs((uintptr_t)&__real_##name)                   \
+    return &maru_threads_here != NULL && !mr_is_programs((uintptr_t)&__real_##name)                \
                ? maru_##name arguments                                                             \
                : __real_##name arguments;                                                          \
   }

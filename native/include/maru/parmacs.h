@@ -105,10 +105,11 @@ int maru_parmacs_putenv(char *line);
 int maru_parmacs_clearenv(void);
 /* What libc's functions of these names keep, in memory that a checkpoint has: strtok; localtime and
  * gmtime; asctime and ctime. */
+#define MARU_PARMACS_ZONES 16
 struct maru_parmacs_statics {
   char *rest;
   struct tm time;
-  char zone[32], text[32];
+  char zones[MARU_PARMACS_ZONES][16], text[128];
 };
 struct maru_parmacs_statics *maru_parmacs_statics(void);
 /* A place of setjmp's that the program is about to jump to, maybe set by a process in whose place
