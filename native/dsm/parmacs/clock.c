@@ -4,7 +4,7 @@
  */
 #include <maru/parmacs.h>
 
-#include "../threads/programs.h"
+#include "../programs.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * does what that would have done. */
 #include <maru/parmacs.h>
 
-#include "../threads/programs.h"
+#include "../programs.h"
 
 #include <setjmp.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include <maru/parmacs.h>
 #include <maru/threads.h>
 
-#include "programs.h"
+#include "../programs.h"
 
 #include <errno.h>
 #include <sched.h>
