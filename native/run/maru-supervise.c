@@ -26,10 +26,11 @@
  * command goes on as well; only the board goes, with the last process that
  * maps it.
  *
- * Signals: all but faults, SIGPIPE, those of limits, SIGTTIN and SIGTTOU.  One that the kernel
+ * Signals: all but faults, SIGPIPE, SIGXFSZ, SIGTTIN and SIGTTOU.  One that the kernel
  * sent (from the terminal) has reached the command by itself, as it is in the same process group.
  * One that a process sent to the supervisor is forwarded. So a signal that a process sends to the
- * whole group arrives twice.  What the command or an orphan sends its parent: see relay.h.
+ * whole group arrives twice.  What the command, an orphan or a process below them sends us: see
+ * relay.h.
  */
 #define _GNU_SOURCE
 #include "beside.h"
@@ -55,6 +56,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -64,6 +66,9 @@ enum { STATUS_MARU_FAILED = 125, STATUS_CANNOT_EXECUTE = 126, STATUS_NOT_FOUND =
 /* So long after it was asked to stop, a program that stops itself is taken to do what it was asked.
  */
 #define ASKED_NS INT64_C(5000000000)
+
+/* So many real-time signals are heard before a child is reaped. */
+enum { REAL_TIME_HEARD = 1024 };
 
 /* Room for the sections of every maru room; sparse, so unused room is free. */
 #define BOARD_SIZE (4u << 20)
@@ -228,14 +233,21 @@ static void hear(struct supervisor *self, const siginfo_t *info) {
   }
 }
 
-/* What has come. */
-static void hear_all(struct supervisor *self) {
+/* What has come.  Who sends without end does not keep us from reaping: a standard signal is heard
+ * once. */
+static void hear_pending(struct supervisor *self) {
   static const struct timespec at_once;
   sigset_t sent = self->signals;
   siginfo_t info;
+  int real_time = 0;
   sigdelset(&sent, SIGCHLD);
-  while (sigtimedwait(&sent, &info, &at_once) > 0)
+  while (real_time < REAL_TIME_HEARD && sigtimedwait(&sent, &info, &at_once) > 0) {
+    if (info.si_signo < SIGRTMIN)
+      sigdelset(&sent, info.si_signo);
+    else
+      real_time++;
     hear(self, &info);
+  }
 }
 
 /* A child that has something to tell; 0: none.  Before it is reaped we hear what it sent us: who
@@ -245,7 +257,7 @@ static pid_t next_child(struct supervisor *self) {
   if (waitid(P_ALL, 0, &told, WEXITED | WSTOPPED | WCONTINUED | WNOHANG | WNOWAIT) < 0)
     return 0;
   if (told.si_pid != 0)
-    hear_all(self);
+    hear_pending(self);
   return told.si_pid;
 }
 
@@ -279,6 +291,14 @@ static bool reap(struct supervisor *self, int *status) {
   return false;
 }
 
+/* Those that were set before us were for the command. */
+static void clear_timers(void) {
+  static const struct itimerval none;
+  setitimer(ITIMER_REAL, &none, NULL);
+  setitimer(ITIMER_VIRTUAL, &none, NULL);
+  setitimer(ITIMER_PROF, &none, NULL);
+}
+
 static int supervise(struct supervisor *self) {
   int status;
   while (!reap(self, &status)) {
@@ -287,8 +307,7 @@ static int supervise(struct supervisor *self) {
     if (got > 0 && got != SIGCHLD)
       hear(self, &info);
   }
-  /* A timer that was set before us was for the command. */
-  alarm(0);
+  clear_timers();
   return status;
 }
 
@@ -369,6 +388,18 @@ static int new_report(bool quiet) {
   return -1;
 }
 
+/* What was sent for the command, or by an orphan, does not end the report.  The user may. */
+static struct inherited for_reporter(const struct supervisor *self,
+                                     const struct inherited *inherited) {
+  static const int heeded[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGCHLD};
+  struct inherited its = *inherited;
+  sigset_t kept = self->signals;
+  for (size_t i = 0; i < sizeof heeded / sizeof *heeded; i++)
+    sigdelset(&kept, heeded[i]);
+  sigorset(&its.mask, &its.mask, &kept);
+  return its;
+}
+
 /* Returns only if the reporter cannot be executed. */
 static void become_reporter(struct supervisor *self, const struct options *options, int fd,
                             int status, const struct inherited *inherited) {
@@ -378,7 +409,8 @@ static void become_reporter(struct supervisor *self, const struct options *optio
   fcntl(fd, F_SETFD, 0);
   if (self->board_path[0] != '\0')
     fcntl(self->board.fd, F_SETFD, 0);
-  inherited_restore(inherited);
+  struct inherited its = for_reporter(self, inherited);
+  inherited_restore(&its);
   char *board = self->board_path[0] != '\0' ? self->board_path : NULL;
   execve(options->reporter,
          (char *[]){(char *)options->reporter, "report-run", report, code, board, NULL},

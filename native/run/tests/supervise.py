@@ -68,6 +68,24 @@ def child_of(pid):
     return int(pids[0]) if pids else None
 
 
+def has_heard(pid):
+    """It waits for signals, and none is left that came."""
+    with open("/proc/%d/status" % pid) as status:
+        pending = re.findall(r"^(?:Sig|Shd)Pnd:\s+(\w+)", status.read(), re.MULTILINE)
+    return not any(int(p, 16) for p in pending) and stat_field(pid, 3) == "S"
+
+
+def heard(*command, **keywords):
+    """Of a command that says "sent", and is given a line once its signals were heard: its status,
+    and what it says after that."""
+    with subprocess.Popen([SUPERVISOR, "--", *command], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, text=True, **keywords) as process:
+        said = process.stdout.readline()
+        eventually(lambda: process.poll() is not None or has_heard(process.pid), "heard")
+        rest = process.communicate("\n", timeout=BOUND)[0]
+    return process.returncode, said.replace("sent\n", "") + rest
+
+
 class Status(unittest.TestCase):
     def test_the_commands_own(self):
         for code in (0, 1, 7, 125, 255):
@@ -222,7 +240,7 @@ class Signals(unittest.TestCase):
     def test_all_that_end_a_process_are_forwarded(self):
         """A supervisor that such a signal ends leaves the command alone, and loses its status."""
         numbers = [signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, signal.SIGIO, signal.SIGPWR,
-                   signal.SIGABRT, signal.SIGRTMIN, signal.SIGRTMAX]
+                   signal.SIGABRT, signal.SIGXCPU, signal.SIGRTMIN, signal.SIGRTMAX]
         for number in numbers:
             process = subprocess.Popen([SUPERVISOR, "--", "sleep", "60"])
             command = eventually(lambda: child_of(process.pid), "command")
@@ -249,20 +267,60 @@ class Signals(unittest.TestCase):
     def test_an_alarm_set_before_is_the_commands(self):
         """As `perl -e 'alarm 5; exec @ARGV'` does: the timer is kept by exec, and not by fork."""
         process = subprocess.Popen([SUPERVISOR, "--", "sleep", "60"],
-                                   preexec_fn=lambda: signal.setitimer(signal.ITIMER_REAL, 0.5))
+                                   preexec_fn=lambda: signal.setitimer(signal.ITIMER_REAL, 3))
         command = eventually(lambda: child_of(process.pid), "command")
         self.assertEqual(process.wait(BOUND), 128 + signal.SIGALRM)
         eventually(lambda: stat_field(command, 3) is None, "command gone")
 
+    def test_an_alarm_set_before_is_the_commands_alone(self):
+        # What is blocked stays pending, where the group's other process would show it.
+        script = ("import os, re, signal, subprocess; os.setpgrp(); "
+                  "signal.pthread_sigmask(signal.SIG_BLOCK, [14]); "
+                  "other = subprocess.Popen(['sleep', '60']); signal.sigwait([14]); "
+                  "told = re.search(r'ShdPnd:\\s+(\\w+)', open('/proc/%d/status' % other.pid).read())[1]; "
+                  "other.kill(); other.wait(); print(int(told, 16))")
+        result = run(sys.executable, "-c", script,
+                     preexec_fn=lambda: signal.setitimer(signal.ITIMER_REAL, 3))
+        self.assertEqual((result.returncode, result.stdout), (0, "0\n"))
+
     def test_what_the_command_sends_its_parent_is_not_its_own(self):
-        for name in ("USR1", "TERM", "ALRM", "RTMIN+3"):
-            script = "kill -s %s $PPID; sleep 0.2; echo on" % name
+        for name in ("USR1", "TERM", "ALRM", "XCPU", "RTMIN+3"):
+            script = "kill -s %s $PPID; echo sent; read x; echo on" % name
             # In a session of its own the supervisor's parent hears nothing.
-            result = run("bash", "-c", script, start_new_session=True)
-            self.assertEqual((result.returncode, result.stdout), (0, "on\n"), name)
+            self.assertEqual(heard("bash", "-c", script, start_new_session=True), (0, "on\n"), name)
+
+    # The one that sends is there until it is given a line.
+    BELOW = ('sh -c "kill -s USR1 $PPID; echo sent; read x"; echo on',
+             "(kill -s USR1 $PPID; echo sent; read x); echo on",
+             'exec "$0" -- sh -c "kill -s USR1 $PPID; echo sent; read x; echo on"')
+
+    def test_what_a_process_below_the_command_sends_is_not_the_commands(self):
+        for script in self.BELOW:
+            told = heard("sh", "-c", script, SUPERVISOR, start_new_session=True)
+            self.assertEqual(told, (0, "on\n"), script)
+
+    def test_what_a_process_below_the_command_sends_reaches_our_parent(self):
+        told = []
+        self.addCleanup(signal.signal, signal.SIGUSR1,
+                        signal.signal(signal.SIGUSR1, lambda *_: told.append(1)))
+        for count, script in enumerate(self.BELOW, 1):
+            self.assertEqual(heard("sh", "-c", script, SUPERVISOR), (0, "on\n"), script)
+            eventually(lambda: len(told) == count, "told: " + script)
+
+    NAMESPACE = ("unshare", "-Urpf", "--mount-proc")
+
+    def test_what_the_command_sends_reaches_a_first_process(self):
+        try:
+            subprocess.run([*self.NAMESPACE, "true"], check=True, capture_output=True, timeout=BOUND)
+        except (OSError, subprocess.CalledProcessError):
+            self.skipTest("no namespaces here")
+        script = "trap 'echo told' USR1; %s -- sh -c 'kill -s USR1 $PPID'; exit 3" % SUPERVISOR
+        result = subprocess.run([*self.NAMESPACE, "bash", "-c", script], stdout=subprocess.PIPE,
+                                timeout=BOUND, text=True)
+        self.assertEqual((result.returncode, result.stdout), (3, "told\n"))
 
     def test_what_the_command_sends_its_parent_reaches_ours(self):
-        script = "trap 'echo told' USR1; %s -- sh -c 'kill -s USR1 $PPID; sleep 0.2; echo on'; exit 3"
+        script = "trap 'echo told' USR1; %s -- sh -c 'kill -s USR1 $PPID; echo on'; exit 3"
         result = subprocess.run(["bash", "-c", script % SUPERVISOR], stdout=subprocess.PIPE,
                                 timeout=BOUND, text=True)
         self.assertEqual((result.returncode, result.stdout), (3, "on\ntold\n"))
@@ -277,9 +335,43 @@ class Signals(unittest.TestCase):
                   "    os.kill(os.getppid(), int(sys.argv[1]))\n"
                   "    os._exit(0)\n")
         for number in (signal.SIGUSR1, signal.SIGALRM, signal.SIGRTMIN + 1):
-            script = '"$0" -c "$1" "$2"; sleep 0.3; echo on'
-            result = run("sh", "-c", script, sys.executable, orphan, str(int(number)))
-            self.assertEqual((result.returncode, result.stdout), (0, "on\n"), number)
+            # What it says is read to its end, and that is the orphan's end.
+            script = ': $("$0" -c "$1" "$2"); echo sent; read x; echo on'
+            told = heard("sh", "-c", script, sys.executable, orphan, str(int(number)))
+            self.assertEqual(told, (0, "on\n"), number)
+
+    def test_an_orphan_that_sends_without_end_does_not_keep_the_run(self):
+        sends = ("import os\n"
+                 "for sent in range(10 ** 9):\n"
+                 "    os.kill(%d, 28)\n"
+                 "    if sent == 1000: print(flush=True)\n")
+        script = ("import os, subprocess, sys\n"
+                  "subprocess.Popen([sys.executable, '-c', sys.argv[1] % os.getppid()], stdout=subprocess.PIPE,\n"
+                  "                 stderr=subprocess.DEVNULL).stdout.readline()\n"
+                  "os._exit(3)\n")
+        self.assertEqual(run(sys.executable, "-c", script, sends, start_new_session=True).returncode, 3)
+
+    def test_no_more_than_some_signals_are_heard_before_the_command_is_reaped(self):
+        """How many of a row that it sends reach us, where the supervisor wakes at its end."""
+        row, number = 2000, signal.SIGRTMIN
+        script = ("import os, sys; boss = os.getppid(); os.kill(boss, 19)\n"
+                  "while open('/proc/%%d/stat' %% boss).read().rpartition(')')[2].split()[0] != 'T': pass\n"
+                  "for _ in range(%d): os.kill(boss, %d)\n"
+                  "os._exit(3)\n" % (row, number))
+        signal.pthread_sigmask(signal.SIG_BLOCK, [number])
+        self.addCleanup(signal.pthread_sigmask, signal.SIG_UNBLOCK, [number])
+        process = subprocess.Popen([SUPERVISOR, "--", sys.executable, "-c", script])
+        try:
+            command = eventually(lambda: child_of(process.pid), "command")
+            eventually(lambda: stat_field(command, 3) == "Z", "command ended")
+        finally:
+            process.send_signal(signal.SIGCONT)
+            status = process.wait(BOUND)
+        came = 0
+        while signal.sigtimedwait([number], 0) is not None:
+            came += 1
+        self.assertEqual(status, 3)
+        self.assertTrue(0 < came < row, came)
 
     def test_killed_supervisor_leaves_the_command(self):
         process = subprocess.Popen([SUPERVISOR, "--", "sleep", "60"])
@@ -548,6 +640,31 @@ class Report(unittest.TestCase):
                 self.assertEqual(result.returncode, 33)
                 self.assertTrue(result.stdout.startswith("report-run %d 5 /proc/" % fd))
                 self.assertTrue(result.stdout.endswith("board\n"))
+
+    def reported_by(self, script, **keywords):
+        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as file:
+            reporter = os.path.join(folder, "reporter")
+            with open(reporter, "w") as program:
+                program.write(script)
+            os.chmod(reporter, 0o755)
+            options = ("--report-fd", str(file.fileno()), "--reporter", reporter)
+            return run("true", pass_fds=(file.fileno(),), options=options, **keywords)
+
+    def test_reporter_is_ended_by_what_ends_a_program_alone(self):
+        """What an orphan sends its parent comes to the reporter."""
+        for name in ("USR1", "ALRM", "XCPU", "RTMIN"):
+            self.assertEqual(self.reported_by("#!/bin/bash\nkill -s %s $$; exit 33\n" % name).returncode,
+                             33, name)
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
+            self.assertEqual(self.reported_by("#!/bin/sh\nkill -%d $$; exit 33\n" % number).returncode,
+                             -number)
+
+    def test_reporter_has_no_timer_that_was_set_before(self):
+        timers = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
+        left = self.reported_by("#!%s\nimport signal\nprint([signal.getitimer(t)[0] for t in %r])\n"
+                                % (sys.executable, [int(t) for t in timers]),
+                                preexec_fn=lambda: [signal.setitimer(t, 1000) for t in timers])
+        self.assertEqual(left.stdout, "[0.0, 0.0, 0.0]\n")
 
     def test_reporter_is_told_of_what_the_command_died(self):
         for end, status in (("kill -2 $$", "-2"), ("exit 130", "130"), ("kill -9 $$", "137")):
