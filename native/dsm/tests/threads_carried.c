@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <locale.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -43,6 +44,30 @@ static void *change_more(void *unused) {
   return unused;
 }
 
+/* It changes another piece than main does meanwhile, and tells nothing old of main's. */
+static sem_t began, goes_on;
+static void *change_beside(void *unused) {
+  sem_post(&began);
+  sem_wait(&goes_on);
+  umask(033);
+  let_tell("who is created beside main");
+  return unused;
+}
+static void change_both(void) {
+  pthread_t id;
+  sem_init(&began, 0, 0);
+  sem_init(&goes_on, 0, 0);
+  require(setenv("ONE", "old", 1) == 0, "main changes a variable");
+  pthread_create(&id, NULL, change_beside, NULL);
+  sem_wait(&began);
+  require(setenv("ONE", "new", 1) == 0, "and changes it while a thread runs");
+  let_tell("who is created meanwhile");
+  sem_post(&goes_on);
+  pthread_join(id, NULL);
+  let_tell("who is created then");
+  printf("main has %s\n", variable("ONE"));
+}
+
 int main(void) {
   static char two[] = "TWO=second";
   pthread_t id;
@@ -54,5 +79,6 @@ int main(void) {
   let_tell("second");
   pthread_create(&id, NULL, change_more, NULL);
   pthread_join(id, NULL);
+  change_both();
   return 0;
 }

@@ -25,12 +25,12 @@ struct mr_carried {
 
 enum { FOLDER = 'd', MASK = 'm', LOCALE = 'l', SET = 's', UNSET = 'u' };
 
-/* This process's. */
+/* What this process has changed since it told or took that piece. */
 static struct {
-  bool news, folder, mask, locale;
-  char **names; /* of the environment: those that were changed */
+  bool folder, mask, locale;
+  char **names; /* of the environment */
   size_t count;
-  uint32_t number; /* what was told or taken last */
+  uint32_t number; /* what was told or taken last, as a whole */
 } own;
 
 static void *need(void *memory) {
@@ -39,25 +39,55 @@ static void *need(void *memory) {
   return memory;
 }
 
-/* `name` may be followed by a value. */
+/* Its place; `name` may be followed by a value.  own.count: it is not there. */
+static size_t place_of(const char *name) {
+  size_t length = strcspn(name, "="), at = 0;
+  while (at < own.count &&
+         (strncmp(own.names[at], name, length) != 0 || own.names[at][length] != 0))
+    at++;
+  return at;
+}
+
 static void note_name(const char *name) {
-  char *copy = need(strndup(name, strcspn(name, "=")));
-  for (size_t i = 0; i < own.count; i++)
-    if (strcmp(own.names[i], copy) == 0) {
-      free(copy);
-      return;
-    }
+  if (place_of(name) < own.count)
+    return;
   own.names = need(realloc(own.names, (own.count + 1) * sizeof *own.names));
-  own.names[own.count++] = copy;
+  own.names[own.count++] = need(strndup(name, strcspn(name, "=")));
+}
+
+static void forget_name(const char *name) {
+  size_t at = place_of(name);
+  if (at == own.count)
+    return;
+  free(own.names[at]);
+  own.names[at] = own.names[--own.count];
 }
 
 void maru_threads_changed(int what, const char *name) {
-  own.news = true;
   own.folder |= what == MARU_THREADS_FOLDER;
   own.mask |= what == MARU_THREADS_MASK;
   own.locale |= what == MARU_THREADS_LOCALE;
   if (what == MARU_THREADS_ENVIRONMENT)
     note_name(name);
+}
+
+static bool is_changed(const char *piece) {
+  switch (*piece) {
+  case FOLDER:
+    return own.folder;
+  case MASK:
+    return own.mask;
+  case LOCALE:
+    return own.locale;
+  default:
+    return place_of(piece + 1) < own.count;
+  }
+}
+
+static void forget_changes(void) {
+  own.folder = own.mask = own.locale = false;
+  while (own.count > 0)
+    free(own.names[--own.count]);
 }
 
 /* ---- telling --------------------------------------------------------------------------- */
@@ -83,7 +113,7 @@ static void put_mask(FILE *to) {
   fprintf(to, "%c%o%c", MASK, (unsigned)mask, 0);
 }
 
-static void put_all(FILE *to) {
+static void put_changes(FILE *to) {
   if (own.folder)
     put_folder(to);
   if (own.mask)
@@ -99,31 +129,47 @@ static void put_all(FILE *to) {
   }
 }
 
-void mr_carried_tell(struct mr_carried **told) {
-  if (!own.news)
+/* What others have told stays. */
+static void put_rest(FILE *to, const struct mr_carried *told) {
+  if (told == NULL)
     return;
+  for (const char *at = told->text; at < told->text + told->size; at += strlen(at) + 1)
+    if (!is_changed(at))
+      put(to, *at, at + 1);
+}
+
+static struct mr_carried *merged(const struct mr_carried *told) {
   char *text = NULL;
   size_t size = 0;
   FILE *to = need(open_memstream(&text, &size));
-  put_all(to);
+  put_changes(to);
+  put_rest(to, told);
   if (fclose(to) != 0)
     need(NULL);
   struct mr_carried *now = need(maru_parmacs_malloc(sizeof *now + size));
-  now->number = (*told != NULL ? (*told)->number : 0) + 1;
+  now->number = (told != NULL ? told->number : 0) + 1;
   now->size = size;
   memcpy(now->text, text, size);
   free(text);
+  return now;
+}
+
+void mr_carried_tell(struct mr_carried **told) {
+  if (!own.folder && !own.mask && !own.locale && own.count == 0)
+    return;
+  struct mr_carried *now = merged(*told);
+  /* Else what others told meanwhile is still to be taken. */
+  if (own.number == now->number - 1)
+    own.number = now->number;
+  forget_changes();
   maru_parmacs_free(*told);
   *told = now;
-  own.number = now->number;
-  own.news = false;
 }
 
 /* ---- taking ---------------------------------------------------------------------------- */
 
 static void take_variable(char *entry) {
   char *value = strchr(entry, '=');
-  note_name(entry);
   if (value != NULL)
     *value++ = 0;
   need(setenv(entry, value != NULL ? value : "", 1) == 0 ? entry : NULL);
@@ -133,25 +179,26 @@ static void take(char *piece) {
   char *value = piece + 1;
   switch (*piece) {
   case FOLDER:
-    own.folder = true;
+    own.folder = false;
     if (chdir(value) != 0)
       mr_node_die(STATUS_UNAVAILABLE, "%s, the working directory of the thread's creator: %s",
                   value, strerror(errno));
     break;
   case MASK:
-    own.mask = true;
+    own.mask = false;
     umask((mode_t)strtoul(value, NULL, 8));
     break;
   case LOCALE:
-    own.locale = true;
+    own.locale = false;
     if (setlocale(LC_ALL, value) == NULL)
       mr_node_die(STATUS_UNAVAILABLE, "%s, the locale of the thread's creator, is not here", value);
     break;
   case SET:
+    forget_name(value);
     take_variable(value);
     break;
   case UNSET:
-    note_name(value);
+    forget_name(value);
     unsetenv(value);
     break;
   }

@@ -3,8 +3,8 @@
  * environment.
  *
  * A node that has changed one of them tells so when it creates a thread: the value that it has
- * then. A node takes it over when a thread begins there.  What is changed while threads run reaches
- * none of them.
+ * then. What other nodes have told of the others stays. A node takes it over when a thread begins
+ * there.  What is changed while threads run reaches none of them.
  */
 #ifndef MARU_DSM_THREADS_CARRIED_H
 #define MARU_DSM_THREADS_CARRIED_H
