@@ -80,5 +80,7 @@ int main(void) {
   pthread_create(&id, NULL, change_more, NULL);
   pthread_join(id, NULL);
   change_both();
+  require(clearenv() == 0 && setenv("TWO", "again", 1) == 0, "main forgets its environment");
+  let_tell("last");
   return 0;
 }
