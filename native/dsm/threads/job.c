@@ -240,6 +240,13 @@ long maru_threads_sysconf(int name) {
   return processors && mr_node_started() ? (long)maru_dsm_nodes() : sysconf(name);
 }
 
+/* They all run on a process's first thread; what a library creates is another. */
+int maru_threads_is_one(void) { return syscall(SYS_gettid) == getpid(); }
+
+int maru_threads_gave(const void *block) {
+  return (uintptr_t)block - (uintptr_t)EARLY < EARLY_SIZE || mr_node_shares(block, 1);
+}
+
 int maru_threads_processors(void) { return (int)maru_threads_sysconf(_SC_NPROCESSORS_ONLN); }
 
 int maru_threads_at_end(void (*call)(void *), void *object, void *file) {

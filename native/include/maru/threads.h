@@ -32,6 +32,10 @@ long maru_threads_sysconf(int name);
 int maru_threads_processors(void);
 /* 1: all threads see an atomic operation, as they have one memory. */
 int maru_threads_one_memory(void);
+/* 1: the caller is a thread of the job, and no library's own. */
+int maru_threads_is_one(void);
+/* 1: the block is of the memory that threads share; 0: of this process's. */
+int maru_threads_gave(const void *block);
 /* The program has changed what a new thread takes along; of the environment the variable `name`,
  * which "=" may follow. */
 enum { MARU_THREADS_FOLDER, MARU_THREADS_MASK, MARU_THREADS_LOCALE, MARU_THREADS_ENVIRONMENT };
