@@ -1,6 +1,5 @@
 /* ext/atomicity.h of maru-cc: libstdc++'s, but for how std::shared_ptr counts its owners. That is by two
- * functions that maru-cc's linker sends to the library (threads/counted.c), without a look
- * beforehand: another node may have changed the count. */
+ * functions that maru-cc's linker sends to the library (threads/counted.c). */
 #ifndef MARU_CC_ATOMICITY_H
 #define MARU_CC_ATOMICITY_H
 
@@ -9,8 +8,6 @@
 #undef _GLIBCXX_ATOMIC_BUILTINS
 #define MARU_CC_ATOMIC_BUILTINS
 #endif
-#undef _GLIBCXX_TSAN
-#define _GLIBCXX_TSAN 1
 
 #include_next <ext/atomicity.h>
 
