@@ -155,9 +155,10 @@ static void catch_theirs(long all) {
     }
 }
 
-/* Each holder takes it and lets go again and again; the last one destroys it. */
+/* Each holder takes it, also by a weak_ptr or from itself, and lets go again and again; the last
+ * one destroys it. */
 static long destroyed, held_by_all;
-struct held {
+struct held : std::enable_shared_from_this<held> {
   long by[16] = {};
   ~held() {
     std::lock_guard<std::mutex> lock(mutex);
@@ -170,16 +171,19 @@ static void hold_it(long all) {
   std::weak_ptr<held> seen = one;
   std::vector<std::thread> threads;
   for (long i = 0; i < all; i++)
-    threads.emplace_back([one, i] {
+    threads.emplace_back([one, seen, i] {
       for (int round = 0; round < HOLDS; round++) {
-        std::shared_ptr<held> again = one;
+        std::shared_ptr<held> again = round % 3 == 0   ? one
+                                      : round % 3 == 1 ? seen.lock()
+                                                       : one->shared_from_this();
         again->by[i]++;
       }
     });
   one.reset();
   for (auto &thread : threads)
     thread.join();
-  require(seen.expired() && destroyed == 1, "the last one destroys what all held, once");
+  require(seen.expired() && seen.lock() == nullptr && destroyed == 1,
+          "the last one destroys what all held, once");
   printf("all held it %ld times\n", held_by_all);
 }
 

@@ -42,6 +42,8 @@ enum { MARU_THREADS_FOLDER, MARU_THREADS_MASK, MARU_THREADS_LOCALE, MARU_THREADS
 void maru_threads_changed(int what, const char *name);
 /* What std::shared_ptr counts its holders by: the count's value before. */
 int maru_threads_exchange_and_add(volatile int *count, int more);
+/* 1: it was as expected, and is as wanted now; 0: `expected` is what it is. */
+int maru_threads_compare_exchange(volatile int *count, int *expected, int wanted);
 int maru_threads_sigaction(int number, const struct sigaction *action, struct sigaction *old);
 int maru_threads_sigaltstack(const stack_t *stack, stack_t *old);
 /* As sigprocmask, for the thread; SIGBUS and SIGSEGV are never blocked. */
