@@ -1,5 +1,5 @@
-/* ext/atomicity.h of maru-cc: libstdc++'s, but for how std::shared_ptr counts its owners. That is by two
- * functions that maru-cc's linker sends to the library (threads/counted.c). */
+/* ext/atomicity.h of maru-cc: libstdc++'s, but for how std::shared_ptr counts its owners. That is
+ * by two functions that maru-cc's linker sends to the library (threads/counted.c). */
 #ifndef MARU_CC_ATOMICITY_H
 #define MARU_CC_ATOMICITY_H
 
