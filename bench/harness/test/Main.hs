@@ -40,7 +40,6 @@ import Maru.Control.Plot
 import Maru.Control.Ratio
 import Maru.Control.Sim.Map.Collector (Observations (..), Observed (..), buildObserved)
 import System.Directory (getTemporaryDirectory, removeDirectoryRecursive)
-import System.FilePath ((</>))
 import System.IO (hClose, hFlush, hPutStrLn)
 import System.Posix.Signals (Handler (Default), installHandler, raiseSignal, sigHUP, sigINT, sigTERM)
 import System.Posix.Temp (mkdtemp)
@@ -296,7 +295,7 @@ reporting =
           begun @?= Fresh
           noteDone run ["example"]
           again <- beginRun run
-          again @?= GoesOn (folder </> "unfinished.json") ["example"]
+          again @?= GoesOn (folder ++ "/unfinished.json") ["example"]
           other <- beginRun run {runQuick = False}
           other @?= Fresh
           built <- beginRun run {runBuild = "another"}
