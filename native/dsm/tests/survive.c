@@ -366,7 +366,8 @@ int main(int count, char **arguments) {
     maru_dsm_init_unwatched();
   else
     maru_dsm_init();
-  int (*librarys)(const char *, const char *, int) = (int (*)(const char *, const char *, int))dlsym(RTLD_DEFAULT, "setenv");
+  int (*librarys)(const char *, const char *, int) =
+      (int (*)(const char *, const char *, int))dlsym(RTLD_DEFAULT, "setenv");
   if (strcmp(what, "environment") == 0 && librarys("HOME", "/", 1) < 0)
     exit(4);
   if (strcmp(what, "mapping") == 0 &&
