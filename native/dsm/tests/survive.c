@@ -358,6 +358,8 @@ int main(int count, char **arguments) {
   milliseconds = count > 3 ? atol(arguments[3]) : 0;
   if (strcmp(what, "early") == 0 && pipe((int[2]){-1, -1}) < 0)
     exit(4);
+  if (strcmp(what, "faults") == 0)
+    alarm(1000); /* no checkpoint comes between */
   if (strcmp(what, "bus") == 0)
     signal(SIGBUS, on_fault);
   if (strcmp(what, "segv") == 0)
