@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <unistd.h>
 
-/* So far we look for who a sender descends from. */
+/* So far up we look from a sender. */
 enum { ANCESTORS = 64 };
 
 /* Faults, a closed pipe, a file's limit, and the terminal's to a group in the background: these are
@@ -14,7 +14,7 @@ enum { ANCESTORS = 64 };
 static const int ours[] = {SIGILL, SIGTRAP, SIGBUS,  SIGFPE,  SIGSEGV,
                            SIGSYS, SIGPIPE, SIGTTIN, SIGTTOU, SIGXFSZ};
 
-/* Who sent a signal: the command or one of its descendants, an orphan or one of its, another. */
+/* Of a signal: the command or a process below it, an orphan or a process below it, another. */
 enum sender { COMMAND, ORPHAN, ANOTHER };
 
 void relay_set(sigset_t *signals) {
