@@ -43,7 +43,7 @@ time_t __wrap_time(time_t *now) {
 /* ---- results that a loss does not take away ------------------------------------------------ */
 
 /* The zone's name, which is libc's, at a place that does not change: copies of a time have it, too.
- */
+ * Beyond so many zones it stays libc's. */
 static struct tm *kept(struct tm *is) {
   struct maru_parmacs_statics *statics = maru_parmacs_statics();
   if (is == NULL)

@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-/* Of so many processes, the last ones: more have seldom been lost one after another. */
+/* Of so many processes, the last ones. A place of an older one is none any more. */
 #define MR_JUMP_PROCESSES 64u
 
 struct mr_jumps {
