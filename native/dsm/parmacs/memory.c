@@ -9,6 +9,7 @@
 #include "maps.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -27,6 +28,9 @@ static struct {
   bool maps_shared;           /* all that the program maps */
   bool anonymous_shared;      /* of that what is anonymous and shared */
 } memory;
+
+/* Of this process, whatever image it goes on from. All threads of a job run on it. */
+static pthread_t program_thread;
 
 /* ---- shared memory ---------------------------------------------------------------- */
 
@@ -65,6 +69,10 @@ void *maru_parmacs_share(size_t size, const char *site) {
 
 /* ---- malloc --------------------------------------------------------------------------- */
 
+/* A library's own thread gets libc's blocks, and leaves the program's alone: nobody locks their
+ * heap, and the node has one thread that makes requests. */
+static bool is_of_library(void) { return !pthread_equal(pthread_self(), program_thread); }
+
 static struct mr_heap *private_heap(void) { return (struct mr_heap *)memory.first; }
 
 /* Whose it is; NULL: a library's. */
@@ -85,6 +93,7 @@ void mr_memory_map(uint8_t *address, size_t size, const char *what) {
 
 void mr_memory_prepare(uint8_t *from, size_t size) {
   mr_memory_map(from, size, "heap");
+  program_thread = pthread_self();
   memory.first = from;
   memory.first_end = from + size;
   memory.heap = private_heap();
@@ -119,7 +128,7 @@ static void *take_more(size_t alignment, size_t size, size_t need) {
 }
 
 void *maru_parmacs_memalign(size_t alignment, size_t size) {
-  if (memory.heap == NULL)
+  if (memory.heap == NULL || is_of_library())
     return aligned_alloc(alignment, size);
   void *block = mr_heap_take(memory.heap, size, alignment);
   size_t need = mr_heap_need(size, alignment);
@@ -131,15 +140,15 @@ void *maru_parmacs_memalign(size_t alignment, size_t size) {
 }
 
 void *maru_parmacs_malloc(size_t size) {
-  return memory.heap != NULL ? maru_parmacs_memalign(16, size) : malloc(size);
+  return memory.heap != NULL && !is_of_library() ? maru_parmacs_memalign(16, size) : malloc(size);
 }
 
 void maru_parmacs_free(void *block) {
   struct mr_heap *heap = heap_of(block);
-  if (heap != NULL)
-    mr_heap_give(heap, block);
-  else
+  if (heap == NULL)
     free(block);
+  else if (!is_of_library())
+    mr_heap_give(heap, block);
 }
 
 void *maru_parmacs_calloc(size_t count, size_t size) {

@@ -1,12 +1,15 @@
-/* threads_thrown.cc: whose memory an exception lies in: what a thread of the job throws is the
- * program's, also within a library; a library's own thread and a program that creates no threads
- * (ALONE) have libstdc++'s.  Built three times: with LIBRARY, with ALONE, and as the program.
+/* threads_thrown.cc: whose memory an exception lies in, and what `new` gives: what a thread of the
+ * job throws is the program's, also within a library; a library's own thread and a program that
+ * creates no threads (ALONE) have libstdc++'s. A library's own thread has libc's memory from `new`,
+ * too. Built three times: with LIBRARY, with ALONE, and as the program.
  */
 #include <cstdint>
 #include <cstdio>
 #include <pthread.h>
 
 uintptr_t thrown_in_library(), thrown_by_its_thread();
+/* Deletes the block, and makes another. */
+void replace_by_its_thread(char **block);
 
 static uintptr_t thrown() {
   try {
@@ -25,6 +28,17 @@ uintptr_t thrown_by_its_thread() {
   return pthread_create(&id, nullptr, throws, nullptr) == 0 && pthread_join(id, &at) == 0
              ? (uintptr_t)at
              : 0;
+}
+static void *replaces(void *at) {
+  char **block = static_cast<char **>(at);
+  delete *block;
+  *block = new char;
+  return nullptr;
+}
+void replace_by_its_thread(char **block) {
+  pthread_t id;
+  if (pthread_create(&id, nullptr, replaces, block) == 0)
+    pthread_join(id, nullptr);
 }
 #else
 static const uintptr_t NEAR = (uintptr_t)4 << 30;
@@ -52,5 +66,9 @@ int main() {
   tell("main", thrown());
   tell("main, in a library", thrown_in_library());
   tell("a thread of a library", thrown_by_its_thread());
+  char *block = new char;
+  replace_by_its_thread(&block);
+  tell("new in a thread of a library", (uintptr_t)block);
+  delete block;
 }
 #endif
