@@ -35,6 +35,10 @@ extern void terminate(void) WEAK("_ZSt9terminatev");
 
 extern const char maru_threads_here __attribute__((weak));
 
+/* maru-cc asks for it, as for new.c's. */
+extern const char maru_thrown_here;
+const char maru_thrown_here = 1;
+
 /* ---- libstdc++'s -------------------------------------------------------------------------- */
 
 static void *of_libc(size_t size) {
