@@ -3,6 +3,11 @@
 #ifndef MARU_CC_PTHREAD_H
 #define MARU_CC_PTHREAD_H
 
+/* Its headers take locks that lie in libstdc++, which takes them by itself as well. */
+#ifdef _GLIBCXX_DEBUG
+#error "maru-cc: the locks of libstdc++'s debug mode are each node's own; use -D_GLIBCXX_ASSERTIONS"
+#endif
+
 #include_next <pthread.h>
 #include <signal.h> /* it declares some */
 
