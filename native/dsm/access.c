@@ -6,6 +6,7 @@
 #include "diff.h"
 #include "shared.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -14,6 +15,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -63,6 +65,7 @@ static struct {
   bool handles[MR_ACCESS_WAYS];
   struct sigaction before[MR_ACCESS_WAYS];
   bool takes; /* mr_access_sigaction was called */
+  int code;   /* mr_access_code */
   struct {
     bool stack, bus, segv;
   } altered[SIGNALS]; /* what the kernel has otherwise than the program said */
@@ -189,8 +192,16 @@ static int watch(struct mr_area *area) {
 
 /* ---- either way ---------------------------------------------------------------- */
 
+int mr_access_code(void) {
+  const Elf64_Phdr *header = (const Elf64_Phdr *)getauxval(AT_PHDR);
+  for (unsigned long left = getauxval(AT_PHNUM); header != NULL && left > 0; left--, header++)
+    if (header->p_type == PT_GNU_STACK)
+      return header->p_flags & PF_X ? PROT_EXEC : 0;
+  return 0;
+}
+
 static int allow_by_mprotect(uint8_t *at, size_t size, enum mr_access to) {
-  static const int rights[] = {PROT_NONE, PROT_READ, PROT_READ | PROT_WRITE};
+  const int rights[] = {PROT_NONE, PROT_READ | all.code, PROT_READ | PROT_WRITE | all.code};
   return mprotect(at, size, rights[to]) < 0 ? -errno : 0;
 }
 
@@ -314,6 +325,18 @@ static bool was_write(const ucontext_t *context, const struct mr_area *area, uin
 #endif
 }
 
+/* What may not be executed: to allow that it is read would change nothing. */
+static bool was_jump(const ucontext_t *context, const void *address) {
+#if defined(__x86_64__)
+  uintptr_t at = (uintptr_t)context->uc_mcontext.gregs[REG_RIP];
+#elif defined(__aarch64__)
+  uintptr_t at = (uintptr_t)context->uc_mcontext.pc;
+#else
+#error "where is the program counter of a ucontext_t?"
+#endif
+  return all.code == 0 && at == (uintptr_t)address;
+}
+
 static void on_signal(int signal, siginfo_t *info, void *context) {
   enum mr_access_way way = signal == SIGBUS ? MR_BY_USERFAULTFD : MR_BY_MPROTECT;
   int error = errno;
@@ -322,7 +345,7 @@ static void on_signal(int signal, siginfo_t *info, void *context) {
   struct mr_area *area = info->si_code > 0 ? area_of(address) : NULL;
   int rc = -EFAULT;
   /* A child has a copy of all this, but not the memory, and no part in the job. */
-  if (area != NULL && area->way == way && mr_area_is_here(area)) {
+  if (area != NULL && area->way == way && mr_area_is_here(area) && !was_jump(context, address)) {
     uint32_t page = page_at(area, address);
     rc = area->fault(area->context, page, was_write(context, area, page));
   }
@@ -430,7 +453,7 @@ static void leave(struct mr_area *area) {
 
 static int rights_at_first(const struct mr_area *area) {
   bool closed = area->fault != NULL && area->way == MR_BY_MPROTECT;
-  return closed ? PROT_NONE : PROT_READ | PROT_WRITE;
+  return closed ? PROT_NONE : PROT_READ | PROT_WRITE | all.code;
 }
 
 static int map_views(struct mr_area *area, void *address) {
@@ -467,6 +490,7 @@ static int mark_process(struct mr_area *area) {
 bool mr_area_is_here(const struct mr_area *area) { return *(const volatile bool *)area->here; }
 
 static int set_up(struct mr_area *area, void *address) {
+  all.code = mr_access_code();
   int rc = mark_process(area);
   if (rc == 0)
     rc = map_views(area, address);
@@ -492,7 +516,8 @@ int mr_area_create_lone(struct mr_area **area, void *address, uint32_t pages) {
     return -ENOMEM;
   *a = (struct mr_area){.open = true, .pages = pages, .window_first = pages, .fd = -1, .uffd = -1};
   int place = address != NULL ? MAP_FIXED_NOREPLACE : 0;
-  void *at = mmap(address, bytes_of(a), PROT_READ | PROT_WRITE,
+  all.code = mr_access_code();
+  void *at = mmap(address, bytes_of(a), PROT_READ | PROT_WRITE | all.code,
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | place, -1, 0);
   int rc = at == MAP_FAILED ? -errno : address != NULL && at != address ? -EEXIST : 0;
   a->program = a->runtime = at == MAP_FAILED ? NULL : at;
@@ -538,7 +563,7 @@ void mr_area_destroy(struct mr_area *area) {
   if (area->runtime != NULL && area->runtime != area->program)
     munmap(area->runtime, bytes_of(area));
   if (area->window != NULL)
-    mprotect(area->window, window_bytes(area), PROT_READ | PROT_WRITE);
+    mprotect(area->window, window_bytes(area), PROT_READ | PROT_WRITE | all.code);
   if (area->here != NULL)
     munmap(area->here, MR_PAGE);
   if (area->uffd >= 0)
@@ -576,7 +601,8 @@ int mr_area_replace(struct mr_area *area, void *memory) {
   leave(area);
   area->open = true;
   /* Of a shared mapping 0 bytes that are moved are a second one. */
-  if ((window > 0 && !move_to(area->window, from + (size - window), 0, window)) ||
+  if ((all.code != 0 && allow_by_mprotect(from, size, MR_READ_WRITE) < 0) ||
+      (window > 0 && !move_to(area->window, from + (size - window), 0, window)) ||
       !move_to(area->program, from, size, size)) {
     int error = errno;
     munmap(memory, size);

@@ -48,6 +48,11 @@ struct mr_area;
  * from the area holds stdio's lock; no allocator touches it). */
 typedef int mr_fault(void *context, uint32_t page, bool write);
 
+/* PROT_EXEC where the program asks for a stack that is executed (gcc's nested functions write
+ * code there), else 0. Its threads' stacks may lie in an area. So then an
+ * area may be executed, too. */
+int mr_access_code(void);
+
 /* "userfaultfd", "mprotect". */
 const char *mr_access_way_name(enum mr_access_way way);
 

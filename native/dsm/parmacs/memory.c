@@ -3,6 +3,7 @@
 
 #include <maru/parmacs.h>
 
+#include "../access.h"
 #include "../diff.h"
 #include "../node.h"
 #include "heap.h"
@@ -84,7 +85,7 @@ static struct mr_heap *heap_of(const void *block) {
 }
 
 void mr_memory_map(uint8_t *address, size_t size, const char *what) {
-  uint8_t *mapped = mmap(address, size, PROT_READ | PROT_WRITE,
+  uint8_t *mapped = mmap(address, size, PROT_READ | PROT_WRITE | mr_access_code(),
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
   if (mapped != address)
     mr_node_die(STATUS_UNAVAILABLE, "no room for the %s at %p: %s", what, (void *)address,
@@ -186,6 +187,12 @@ static bool is_for_all(int flags) {
          !(flags & MAP_FIXED);
 }
 
+static void refuse_code(int protection) {
+  if ((protection & PROT_EXEC) && mr_access_code() == 0)
+    mr_node_die(STATUS_UNAVAILABLE, "mmap: shared memory is not executed; linked with "
+                                    "-Wl,-z,execstack the program may execute all of it");
+}
+
 /* The file as it is now. */
 static void read_file(uint8_t *to, size_t length, int fd, int64_t offset) {
   for (ssize_t n; length > 0; to += n, length -= (size_t)n, offset += n) {
@@ -200,6 +207,7 @@ static void read_file(uint8_t *to, size_t length, int fd, int64_t offset) {
 /* A copy for all threads. */
 static void *map_shared(size_t length, int protection, int flags, int fd, int64_t offset) {
   bool file = !(flags & MAP_ANONYMOUS);
+  refuse_code(protection);
   size_t whole = (length + MR_PAGE - 1) & ~(size_t)(MR_PAGE - 1);
   if (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE))
     mr_node_die(STATUS_UNAVAILABLE,
@@ -221,6 +229,7 @@ void *maru_parmacs_mmap(void *address, size_t length, int protection, int flags,
     return map_shared(length, protection, flags, fd, offset);
   if (!is_for_all(flags) || length == 0)
     return mr_maps_map(address, length, protection, flags, fd, offset);
+  refuse_code(protection);
   size_t whole = (length + MR_PAGE - 1) & ~(size_t)(MR_PAGE - 1);
   return maru_parmacs_share(whole < length ? length : whole, "mmap");
 }
