@@ -12,6 +12,7 @@ import qualified Data.ByteString as B
 import qualified Data.ByteString.Builder as Builder
 import qualified Data.ByteString.Char8 as BC
 import qualified Data.ByteString.Lazy as BL
+import Data.Char (toLower)
 import Data.List (isInfixOf)
 import qualified Data.Map.Strict as Map
 import qualified Data.Vector as V
@@ -77,6 +78,12 @@ tests =
         ( [testCase (languageName l ++ ", by its grammar") (withGrammar l (sameViews l . Map.singleton l)) | l <- written', hasGrammar l]
             ++ [testCase (languageName l ++ ", by the lexer") (sameViews l mempty) | l <- written']
         ),
+      testCase "what a formatter changes changes no view" $
+        forM_ formatted $ \(l, text, other) ->
+          assertEqual (show (l, text)) (viewed l mempty text) (viewed l mempty other),
+      testCase "where capitals are small letters, they change no view" $
+        forM_ [(Sql, "SELECT Name, count(*) FROM t WHERE x IS NOT NULL"), (Php, "<?php IF ($a) { Foreach (F($b) as $c) { ECHO $c; } } Function g() { Return 1; }")] $ \(l, text) ->
+          assertEqual (show (l, text)) (viewed l mempty (BC.map toLower text)) (viewed l mempty text),
       testCase "a comment of 60 001 bytes is not the reason why a program is not parsed" $
         forM_ (filter hasGrammar written') $ \l -> withGrammar l $ \g ->
           let text = written l (program 1)
@@ -151,6 +158,15 @@ tests =
     matches left right = evidence 9 mempty (programOf 9 [] left) (programOf 9 [] right)
     name i = BC.pack (show (100 + i))
     one i = let l = written' !! (i `mod` 5) in Source l ("x." <> BC.pack (languageName l)) (written l (program (i `div` 3)))
+
+-- | Two of each that a formatter takes for the same.
+formatted :: [(Language, ByteString, ByteString)]
+formatted =
+  [(l, "f(a, \"b'c\")", "f(a, 'b\\'c')") | l <- [Python, JavaScript, TypeScript, Tsx, Ruby, Lua, R]]
+    ++ [(Php, "<?php f(a, \"b'c\")", "<?php f(a, 'b\\'c')")]
+    ++ [(l, "x = [f(a)]\ny = b", "x = [f(a,),];\ny = b;") | l <- [Python, JavaScript, TypeScript, Tsx, Ruby, Kotlin, Swift, Scala, Go, Lua, R, Haskell]]
+    ++ [(l, "x = { f(a), b };", "x = {\n  f(a),\n  b,\n};") | l <- [C, Cpp, CSharp, Rust, Java]]
+    ++ [(Python, "x = '''a\nb'''", "x = \"\"\"a\nb\"\"\"")]
 
 -- | All that the generator writes.
 written', generic :: [Language]

@@ -86,7 +86,7 @@ tokenAt :: (Tokens -> Int -> a) -> Program -> Int -> a
 tokenAt what p i = let (_, _, tokens) = programFiles p V.! fileAt p i in what tokens (fromIntegral (snd (programPlaces p VU.! i)))
 
 textAt :: Program -> Int -> ByteString
-textAt p i = let (_, bytes, _) = programFiles p V.! fileAt p i in tokenAt (tokenText bytes) p i
+textAt p i = let (_, bytes, _) = programFiles p V.! fileAt p i in tokenAt (spelledText bytes) p i
 
 -- | Which stretches some submissions of a family of languages have, each counted once a submission.
 data Usual = Usual

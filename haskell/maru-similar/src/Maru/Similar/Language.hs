@@ -37,7 +37,7 @@ import Maru.Similar.Lexer.Generic (lexGeneric)
 import Maru.Similar.Lexer.Java (lexJava)
 import Maru.Similar.Lexer.Style
 import Maru.Similar.Shape (notJava)
-import Maru.Similar.Token (Tokens, tokenCount, tokenText)
+import Maru.Similar.Token (Habits (..), Tokens, tokenCount, tokenText)
 
 data Language
   = Java
@@ -85,22 +85,22 @@ traits language = case language of
   Java -> Traits "java" "Java" [".java"] Java True Nothing
   C -> Traits "c" "C" [".c", ".h"] C True (Just cFamily)
   Cpp -> Traits "cpp" "C++" [".cpp", ".cc", ".cxx", ".hpp", ".hh", ".hxx", ".h"] C True (Just cFamily)
-  Python -> Traits "python" "Python" [".py"] Python True (Just plainStyle {lineComments = ["#"], quotes = [long "\"\"\"", long "'''", short "\"", short "'"], preambles = [line "import", Preamble "from" "(" Nothing], keywords = pythonWords})
-  JavaScript -> Traits "javascript" "JavaScript" [".js", ".mjs", ".cjs", ".jsx"] JavaScript True (Just script {keywords = scriptWords})
-  TypeScript -> Traits "typescript" "TypeScript" [".ts", ".mts", ".cts"] JavaScript True (Just script {keywords = scriptWords <> typeWords, elements = False})
-  Tsx -> Traits "tsx" "TSX" [".tsx"] JavaScript True (Just script {keywords = scriptWords <> typeWords})
-  Kotlin -> Traits "kotlin" "Kotlin" [".kt", ".kts"] Kotlin True (Just nestedC {quotes = [Quote "\"\"\"" "\"\"\"" False True, short "\""], preambles = [line "import", line "package"], keywords = kotlinWords})
-  Go -> Traits "go" "Go" [".go"] Go True (Just cLike {quotes = [Quote "`" "`" False True, short "\""], preambles = [Preamble "import" "(" Nothing, line "package"], keywords = goWords})
+  Python -> Traits "python" "Python" [".py"] Python True (Just plainStyle {lineComments = ["#"], quotes = [long "\"\"\"", long "'''", short "\"", short "'"], preambles = [line "import", Preamble "from" "(" Nothing], keywords = pythonWords, habits = ofLines})
+  JavaScript -> Traits "javascript" "JavaScript" [".js", ".mjs", ".cjs", ".jsx"] JavaScript True (Just script {keywords = scriptWords, habits = ofLines})
+  TypeScript -> Traits "typescript" "TypeScript" [".ts", ".mts", ".cts"] JavaScript True (Just script {keywords = scriptWords <> typeWords, habits = ofLines, elements = False})
+  Tsx -> Traits "tsx" "TSX" [".tsx"] JavaScript True (Just script {keywords = scriptWords <> typeWords, habits = ofLines})
+  Kotlin -> Traits "kotlin" "Kotlin" [".kt", ".kts"] Kotlin True (Just nestedC {quotes = [Quote "\"\"\"" "\"\"\"" False True, short "\""], preambles = [line "import", line "package"], keywords = kotlinWords, habits = ofLines})
+  Go -> Traits "go" "Go" [".go"] Go True (Just cLike {quotes = [Quote "`" "`" False True, short "\""], preambles = [Preamble "import" "(" Nothing, line "package"], keywords = goWords, habits = ofLines})
   Rust -> Traits "rust" "Rust" [".rs"] Rust True (Just nestedC {quotes = [long "\""], preambles = [Preamble "use" "{" Nothing], keywords = rustWords})
-  Haskell -> Traits "haskell" "Haskell" [".hs"] Haskell True (Just plainStyle {lineComments = ["--"], dashes = True, blockComments = [Comment "{-" "-}" True], quotes = [short "\""], quotedChars = True, wordBytes = [39], preambles = [Preamble "import" "(" Nothing, Preamble "module" "(" (Just "where")], keywords = haskellWords})
+  Haskell -> Traits "haskell" "Haskell" [".hs"] Haskell True (Just plainStyle {lineComments = ["--"], dashes = True, blockComments = [Comment "{-" "-}" True], quotes = [short "\""], quotedChars = True, wordBytes = [39], preambles = [Preamble "import" "(" Nothing, Preamble "module" "(" (Just "where")], keywords = haskellWords, habits = ofLines})
   CSharp -> Traits "csharp" "C#" [".cs"] CSharp False (Just cLike {quotes = [long "\"\"\"", Quote "@\"" "\"" False True, short "\""], preambles = [line "using"], keywords = cWords <> cppWords <> csharpWords})
-  Php -> Traits "php" "PHP" [".php"] Php False (Just cLike {lineComments = ["//", "#"], quotes = [long "\"", long "'"], quotedChars = False, preambles = [Preamble "use" "{" Nothing, line "namespace"], islands = Just (["<?php", "<?="], "?>"), keywords = phpWords})
-  Ruby -> Traits "ruby" "Ruby" [".rb"] Ruby False (Just plainStyle {lineComments = ["#"], quotes = [long "\"", long "'"], patterns = True, percents = True, pages = [("=begin", "=end")], preambles = [line "require", line "require_relative"], keywords = rubyWords})
-  Swift -> Traits "swift" "Swift" [".swift"] Swift False (Just nestedC {quotes = [long "\"\"\"", short "\""], preambles = [line "import"], keywords = swiftWords})
-  Scala -> Traits "scala" "Scala" [".scala", ".sc"] Scala False (Just nestedC {quotes = [Quote "\"\"\"" "\"\"\"" False True, short "\""], preambles = [Preamble "import" "{" Nothing, line "package"], keywords = scalaWords})
-  Lua -> Traits "lua" "Lua" [".lua"] Lua False (Just plainStyle {lineComments = ["--"], blockComments = [Comment "--[[" "]]" False], quotes = [Quote "[[" "]]" False True, short "\"", short "'"], keywords = luaWords})
-  R -> Traits "r" "R" [".r"] R False (Just plainStyle {lineComments = ["#"], quotes = [long "\"", long "'"], wordBytes = [46], keywords = rWords})
-  Sql -> Traits "sql" "SQL" [".sql"] Sql False (Just plainStyle {lineComments = ["--"], blockComments = [Comment "/*" "*/" False], quotes = [Quote "'" "'" False True, Quote "\"" "\"" False True], keywords = sqlWords})
+  Php -> Traits "php" "PHP" [".php"] Php False (Just cLike {lineComments = ["//", "#"], quotes = [long "\"", long "'"], quotedChars = False, preambles = [Preamble "use" "{" Nothing, line "namespace"], islands = Just (["<?php", "<?="], "?>"), keywords = phpWords, habits = folds})
+  Ruby -> Traits "ruby" "Ruby" [".rb"] Ruby False (Just plainStyle {lineComments = ["#"], quotes = [long "\"", long "'"], patterns = True, percents = True, pages = [("=begin", "=end")], preambles = [line "require", line "require_relative"], keywords = rubyWords, habits = ofLines})
+  Swift -> Traits "swift" "Swift" [".swift"] Swift False (Just nestedC {quotes = [long "\"\"\"", short "\""], preambles = [line "import"], keywords = swiftWords, habits = ofLines})
+  Scala -> Traits "scala" "Scala" [".scala", ".sc"] Scala False (Just nestedC {quotes = [Quote "\"\"\"" "\"\"\"" False True, short "\""], preambles = [Preamble "import" "{" Nothing, line "package"], keywords = scalaWords, habits = ofLines})
+  Lua -> Traits "lua" "Lua" [".lua"] Lua False (Just plainStyle {lineComments = ["--"], blockComments = [Comment "--[[" "]]" False], quotes = [Quote "[[" "]]" False True, short "\"", short "'"], keywords = luaWords, habits = ofLines})
+  R -> Traits "r" "R" [".r"] R False (Just plainStyle {lineComments = ["#"], quotes = [long "\"", long "'"], wordBytes = [46], keywords = rWords, habits = ofLines})
+  Sql -> Traits "sql" "SQL" [".sql"] Sql False (Just plainStyle {lineComments = ["--"], blockComments = [Comment "/*" "*/" False], quotes = [Quote "'" "'" False True, Quote "\"" "\"" False True], keywords = sqlWords, habits = folds})
   AnyText -> Traits "text" "text" [""] AnyText False (Just cLike {lineComments = ["//", "#!"], links = True, quotedChars = False, keywords = anyWords})
 
 -- | With their names.
@@ -218,6 +218,11 @@ short, long :: ByteString -> Quote
 short mark = Quote mark mark True False
 long mark = Quote mark mark True True
 
+-- | Capitals do not count; a line ends a statement.
+folds, ofLines :: Habits
+folds = Habits True False
+ofLines = Habits False True
+
 -- | Of one line.
 line :: ByteString -> Preamble
 line word = Preamble word "" Nothing
@@ -251,5 +256,5 @@ swiftWords = "as break case catch class continue default defer do else enum exte
 scalaWords = "abstract case catch class def do else extends false final finally for if implicit import lazy match new null object override package private protected return sealed super this throw trait true try type val var while with yield"
 luaWords = "and break do else elseif end false for function goto if in local nil not or repeat return then true until while"
 rWords = "break else FALSE for function if in Inf NA NaN next NULL repeat return TRUE while"
-sqlWords = "ALTER AND AS ASC BEGIN BETWEEN BY CASE CREATE DELETE DESC DISTINCT DROP ELSE END EXISTS FROM FULL GROUP HAVING IN INDEX INNER INSERT INTO IS JOIN KEY LEFT LIKE LIMIT NOT NULL ON OR ORDER OUTER PRIMARY REFERENCES RIGHT SELECT SET TABLE THEN UNION UNIQUE UPDATE VALUES VIEW WHEN WHERE WITH alter and as asc begin between by case create delete desc distinct drop else end exists from full group having in index inner insert into is join key left like limit not null on or order outer primary references right select set table then union unique update values view when where with"
+sqlWords = "alter and as asc begin between by case create delete desc distinct drop else end exists from full group having in index inner insert into is join key left like limit not null on or order outer primary references right select set table then union unique update values view when where with"
 anyWords = "begin break case catch class const continue def default do done elif else elsif end enum except false finally fn for foreach func function fun if import in interface let match module new nil null package pass private protected public raise return static struct switch then throw true try until unless var void when while yield"

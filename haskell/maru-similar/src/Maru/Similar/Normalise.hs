@@ -5,6 +5,8 @@
 --
 -- * Identifiers and literals become their class ('Structure') or keep their
 --   spelling as a hash ('Names').
+-- * What a formatter may change has no code: which quotes a text has, a comma before a
+--   closing bracket, a semicolon where the end of a line does as well.
 -- * @package@ and @import@ declarations, and what other languages have for them,
 --   are left out: they are no work of anybody's.
 -- * Codes of two families of languages are never the same.
@@ -22,6 +24,7 @@ module Maru.Similar.Normalise
     codesOf,
     familyCode,
     codedTokens,
+    spelledText,
     namesMarked,
     collapseRepeats,
     collapseWith,
@@ -38,6 +41,8 @@ import Control.Monad.ST (ST)
 import Data.Bits (shiftL, shiftR, xor, (.&.), (.|.))
 import Data.ByteString (ByteString)
 import qualified Data.ByteString as B
+import qualified Data.ByteString.Char8 as BC
+import Data.Char (toLower)
 import Data.List (intersperse)
 import Data.Primitive.PrimArray
 import Data.Word (Word32, Word64, Word8)
@@ -69,7 +74,7 @@ normalise :: View -> ByteString -> Tokens -> Codes
 normalise view source = collapseRepeats . codesOf view source
 
 -- | The positions of the tokens that have a code: all but those of @package@ and
--- @import@ declarations. Linear time.
+-- @import@ declarations, and what a formatter adds. Linear time.
 codedTokens :: Tokens -> PrimArray Word32
 codedTokens = coded (\i _ -> fromIntegral i)
 
@@ -84,8 +89,19 @@ codesOf view source ts = coded code ts
       Names
         | hasSpelling kind -> spelled i
         | otherwise -> familyCode (tokenFamily ts) (fromEnum kind)
-    spelled i = spelling (tokenFamily ts) (tokenText source ts i)
+    spelled i = spelling (tokenFamily ts) (spelledText source ts i)
 {-# INLINE codesOf #-}
+
+-- | A token as it is spelled, the same in each way that its language takes for the same: texts without
+-- quotes and backslashes, behind one quote.
+spelledText :: ByteString -> Tokens -> Int -> ByteString
+spelledText source ts i
+  | kind == StringLiteral = B.cons 34 (B.filter (`notElem` [34, 39, 92, 96]) text)
+  | habitFolds (tokenHabits ts) && (kind == Identifier || kind == Mark) = BC.map toLower text
+  | otherwise = text
+  where
+    kind = tokenKind ts i
+    text = tokenText source ts i
 
 -- | Spelled codes of one family, with names marked as such: of them counts only which are the same.
 -- The first codes are the classes of the same tokens. Linear time.
@@ -113,10 +129,14 @@ coded code ts = generateUpTo n fill
         go !i !o
           | i >= n = pure o
           | kind == KwImport || kind == KwPackage = go (afterSemicolon i) o
-          | kind == Preamble = go (i + 1) o
+          | kind == Preamble || silent i kind = go (i + 1) o
           | otherwise = writePrimArray out o (code i kind) >> go (i + 1) (o + 1)
           where
             kind = tokenKind ts i
+    silent i kind = case kind of
+      Semicolon -> habitLines (tokenHabits ts)
+      Comma -> i + 1 < n && tokenKind ts (i + 1) `elem` [ParenClose, BracketClose, BraceClose]
+      _ -> False
     afterSemicolon i
       | i >= n = n
       | tokenKind ts i == Semicolon = i + 1

@@ -10,6 +10,8 @@ module Maru.Similar.Token
     tokenStart,
     tokenEnd,
     tokenText,
+    Habits (..),
+    noHabits,
 
     -- * Lines
     LineTable,
@@ -157,9 +159,22 @@ data Tokens = Tokens
     -- taken as code.
     tokenUnclosed :: !Int,
     -- | 'Maru.Similar.Language.family': tokens of two families are never the same.
-    tokenFamily :: !Word32
+    tokenFamily :: !Word32,
+    tokenHabits :: !Habits
   }
   deriving (Eq, Show)
+
+-- | What its languages take for the same.
+data Habits = Habits
+  { -- | Words in capitals and in small letters.
+    habitFolds :: !Bool,
+    -- | A semicolon, and the end of a line.
+    habitLines :: !Bool
+  }
+  deriving (Eq, Show)
+
+noHabits :: Habits
+noHabits = Habits False False
 
 tokenCount :: Tokens -> Int
 tokenCount = VU.length . tokenKinds

@@ -66,7 +66,7 @@ gramLengths = [5, 5, 4]
 -- compared with views of the same recipe only. Another number whenever the codes of a program or its
 -- grams change.
 recipe :: Grammars -> Word32
-recipe grammars = B.foldl' step 7 (foldMap grammarName grammars)
+recipe grammars = B.foldl' step 8 (foldMap grammarName grammars)
   where
     step h b = (h `xor` fromIntegral b) * 16777619
 

@@ -13,6 +13,7 @@ import Data.ByteString (ByteString)
 import qualified Data.ByteString as B
 import qualified Data.ByteString.Char8 as BC
 import qualified Data.ByteString.Unsafe as BU
+import Data.Char (toLower)
 import Data.List (find)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (isJust)
@@ -47,7 +48,7 @@ data Place = Place
 lexGeneric :: Style -> Word32 -> ByteString -> Tokens
 lexGeneric style family = \source ->
   let (kinds, starts, ends, open) = VU.unzip4 (VU.unfoldr (next style known special source (closingsIn source)) (Place 0 True False [] 0 0 0 (isJust (islands style)) []))
-   in Tokens kinds starts ends (VU.length (VU.filter (== code Error) kinds)) (VU.length (VU.filter id open)) family
+   in Tokens kinds starts ends (VU.length (VU.filter (== code Error) kinds)) (VU.length (VU.filter id open)) family (habits style)
   where
     known = Map.fromList [(w, Map.findWithDefault Mark w meanings) | w <- BC.words (keywords style)]
     special = accumArray (\_ new -> new) False (0, 255) [(B.head o, True) | o <- openings, not (B.null o)] :: UArray Word8 Bool
@@ -71,11 +72,14 @@ next style known special source closings = go
       | c == 47 && patterns style && opens at rest, Just n <- patternLength rest = token at StringLiteral n
       | c == 37 && percents style && opens at rest = percent at rest
       | digit c = token at IntLiteral (number rest)
-      | wordStart c = let n = B.length (B.takeWhile (inWord style) rest) in token at (Map.findWithDefault Identifier (BU.unsafeTake n rest) known) n
+      | wordStart c = let n = B.length (B.takeWhile (inWord style) rest) in token at (Map.findWithDefault Identifier (folded (BU.unsafeTake n rest)) known) n
       | otherwise = signed at rest
       where
         rest = BU.unsafeDrop (offset at) source
         c = BU.unsafeIndex source (offset at)
+    folded
+      | habitFolds (habits style) = BC.map toLower
+      | otherwise = id
     signed at rest = let (kind, n) = sign rest in token at kind n
     percent at rest = case percentLength (offset at >= percentsFrom at) rest of
       (Just n, _) -> token at StringLiteral n

@@ -61,6 +61,7 @@ buildTokens expected fill = runST $ do
     <*> pure (errors wrong)
     <*> pure (unclosed wrong)
     <*> pure 0
+    <*> pure noHabits
 
 lexPlain :: ByteString -> Tokens
 lexPlain source = buildTokens (size `div` 4 + 64) (run (withoutMark source))

@@ -37,6 +37,7 @@ import qualified Data.ByteString.Char8 as BC
 import qualified Data.ByteString.Unsafe as BU
 import Data.Maybe (fromMaybe, listToMaybe, mapMaybe)
 import Data.Word (Word8)
+import Maru.Similar.Token (Habits, noHabits)
 
 data Style = Style
   { -- | What makes the rest of a line a comment.
@@ -62,8 +63,9 @@ data Style = Style
     wordBytes :: ![Word8],
     -- | What a line begins with that says which code of others is used: it does not count.
     preambles :: ![Preamble],
-    -- | Separated by spaces.
+    -- | Separated by spaces; in small letters where these are the same.
     keywords :: !ByteString,
+    habits :: !Habits,
     -- | What code opens with, and ends with; none: all is code.
     islands :: !(Maybe ([ByteString], ByteString))
   }
@@ -89,7 +91,7 @@ data Preamble = Preamble
   }
 
 plainStyle :: Style
-plainStyle = Style [] False False [] [] [] False False False False [] [] "" Nothing
+plainStyle = Style [] False False [] [] [] False False False False [] [] "" noHabits Nothing
 
 -- | To the end of its line. A line comment ends with the code, too.
 lineLength :: Style -> ByteString -> Int
