@@ -83,6 +83,7 @@ struct mblock_address_range {
 #endif
 extern struct mblock_address_range mblock_address_space MARU_WEAK;
 extern W_ mblocks_allocated MARU_WEAK;
+extern W_ n_alloc_blocks MARU_WEAK; /* of these, what is in use */
 extern generation *oldest_gen MARU_WEAK;
 extern RtsConfig rtsConfig MARU_WEAK;
 extern Mutex sm_mutex MARU_WEAK; /* NULL in the run-time system without threads: nothing to lock */

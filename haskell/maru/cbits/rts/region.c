@@ -29,15 +29,23 @@
    again, and the kernel merges it with its neighbours instead of keeping one mapping each. */
 enum { COPY_ON_RELEASE = 1 << 20 };
 
+enum { BLOCKS_PER_MEGABLOCK = IMAGE_BLOCK / BLOCK_SIZE };
+
 static size_t group_bytes(size_t megablocks) { return megablocks * IMAGE_BLOCK; }
 
 static bdescr *descriptor_of(char *base) { return Bdescr((StgPtr)(void *)(base + IMAGE_FIRST)); }
+
+/* Blocks that hold something. Released regions leave whole megablocks unused, which the block
+   allocator keeps until the next collection. */
+static W_ blocks_in_use(void) {
+  return &n_alloc_blocks ? n_alloc_blocks : mblocks_allocated * BLOCKS_PER_MEGABLOCK;
+}
 
 /* Is there room for so many megablocks, as far as can be told? The block allocator ends the
    program where there is none. */
 static int probe(size_t megablocks) {
   W_ limit = RtsFlags.GcFlags.maxHeapSize;
-  if (limit && (mblocks_allocated + megablocks) * (IMAGE_BLOCK / BLOCK_SIZE) >= limit)
+  if (limit && blocks_in_use() + megablocks * BLOCKS_PER_MEGABLOCK >= limit)
     return -ENOMEM;
   W_ space = mblock_address_space.end - mblock_address_space.begin;
   if (mblocks_allocated + megablocks >= space / IMAGE_BLOCK)

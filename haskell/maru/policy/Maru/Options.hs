@@ -164,8 +164,8 @@ data Options = Options
     -- buffered results. Default: follows the chunk size.
     window :: !(Maybe Int),
     -- | MiB of shared pages for results per worker, 1 to 4096; a worker whose
-    -- pages are full is replaced. Pages count as live heap of the caller, whole,
-    -- until the last of their results is garbage. Default 64.
+    -- pages are full is replaced. When it has ended, those that hold results count as live heap
+    -- of the caller until the last of these is garbage. Default 64.
     regionMiB :: !Int,
     -- | MiB that the heaps of all workers together may grow by, 16 or more,
     -- divided evenly. The item in which a worker needs more throws

@@ -5,7 +5,7 @@ module Main (main) where
 
 import Control.Concurrent (setNumCapabilities, threadDelay)
 import Control.Exception (evaluate)
-import Control.Monad (forM, replicateM_, void)
+import Control.Monad (forM, replicateM, replicateM_, void)
 import Data.Int (Int64)
 import Data.List (foldl')
 import qualified Data.Map.Strict as Map
@@ -57,6 +57,19 @@ main =
         testCase "so has a caller with -M: its workers' regions are no part of it" $ do
           ys <- parMapM options {workers = Workers 16} (sum . stored) [1 .. 16]
           evaluate (sum ys) >>= (@?= sum (map (\k -> 500000 * k + 125000250000) [1 .. 16])),
+        testCase "with -M, too, a map has the pages that an earlier one gave back" $ do
+          -- More than the bound, all together. Nothing is collected between two maps.
+          let crowd = options {workers = Workers 32, chunking = Fixed 1}
+          seen <- replicateM 3 $ do
+            (ys, look) <- parMapReporting crowd numbers [1 .. 64]
+            total <- evaluate (sum (map sum ys))
+            (,) total . reportTransports <$> look
+          seen @?= replicate 3 (sum (map (sum . numbers) [1 .. 64]), [("zero-copy", 64)]),
+        testCase "with -M, too, a map has the memory of earlier results that are garbage" $ do
+          -- 100 MiB each: only a collection makes room for those that follow.
+          let stacked = parMapM options {chunking = Fixed 1} numbers [1 .. 128] >>= evaluate . sum . map sum
+          totals <- replicateM 20 stacked
+          totals @?= replicate 20 (sum (map (sum . numbers) [1 .. 128])),
         testCase "two capabilities: one thread collects while workers live, two before and after" $ do
           setNumCapabilities 2
           before <- collectors

@@ -55,7 +55,7 @@ import qualified Data.ByteString.Char8 as Char8
 import Data.IORef (IORef, atomicModifyIORef', newIORef, writeIORef)
 import Data.Int (Int64)
 import Data.Word (Word64, Word8)
-import Foreign.C (CInt (..), CString, Errno (..), eAGAIN, eBADMSG, eFBIG, eNOSPC, errnoToIOError, peekCString)
+import Foreign.C (CInt (..), CString, Errno (..), eAGAIN, eBADMSG, eFBIG, eNOMEM, eNOSPC, errnoToIOError, peekCString)
 import Foreign.ForeignPtr (FinalizerPtr, ForeignPtr, newForeignPtr)
 import Foreign.Marshal (alloca)
 import Foreign.Ptr (Ptr, nullPtr)
@@ -85,6 +85,7 @@ import Maru.Failure (Unavailable (..))
 import Maru.Native.Force (bytestringTable, normalise)
 import Maru.Native.Own
 import System.IO.Unsafe (unsafePerformIO)
+import System.Mem (performMajorGC)
 
 foreign import ccall unsafe "maru_region_new"
   c_new :: Addr# -> Int64 -> Ptr CInt -> IO Int64
@@ -190,6 +191,9 @@ newRegion mebibytes = mask_ $ do
 unavailable :: String -> Int64 -> String -> IO a
 unavailable what code remedy = throwIO (Unavailable what (errorText code) remedy)
 
+lessMemory :: String
+lessMemory = "raise the heap's bound (-M), `ulimit -v` or the container's limit, or keep fewer results at a time"
+
 errorText :: Int64 -> String
 errorText code
   | isError eFBIG code = "files may not be so large (see `ulimit -f`)"
@@ -244,7 +248,7 @@ failed :: Int64 -> b -> (String -> b) -> IO b
 failed code full refused
   | isError eNOSPC code = pure full
   | code <= negate copyRefused = refused <$> (c_refused code >>= peekCString)
-  | otherwise = ioError (errnoToIOError "maru: copying a result" (Errno (fromIntegral (negate code))) Nothing Nothing)
+  | otherwise = unavailable "memory for the copy of a result" code lessMemory
   where
     copyRefused = 4096
 
@@ -269,7 +273,7 @@ regionRelease (Region anchor@(Anchor _ first) base megablocks fd pin) = mask_ $ 
       code <- c_release first base (fromIntegral megablocks) fd
       keep anchor
       if code < 0
-        then writeIORef pin held >> unavailable "memory for results" code ""
+        then writeIORef pin held >> unavailable "memory for results" code lessMemory
         else freeStablePtr stable
 
 -- | May results cross by address in this program, and why not: a GHC that
@@ -384,15 +388,24 @@ unpackBeside bytes size =
 
 newLanding :: IO Landing
 newLanding = do
-  anchor@(Anchor _ first) <- newAnchor
-  base <- c_landingNew first
-  if base < 0 then unavailable "memory for results" base "" else pure (Landing anchor (pointer base))
+  (anchor, base) <- anchored c_landingNew
+  if base < 0 then unavailable "memory for results" base lessMemory else pure (Landing anchor (pointer base))
 
 unpackAlone :: Ptr Word8 -> Int -> IO (Maybe a)
 unpackAlone bytes size = do
-  anchor@(Anchor _ first) <- newAnchor
-  code <- c_unpackAlone first bytes (fromIntegral size)
+  (anchor, code) <- anchored $ \first -> c_unpackAlone first bytes (fromIntegral size)
   landed code <* keep anchor
+
+-- | What fills a new compact region. Results that are garbage count until the next collection; so
+-- where memory is short it is tried once more after one.
+anchored :: (Addr# -> IO Int64) -> IO (Anchor, Int64)
+anchored fill = do
+  first <- fresh
+  if isError eNOMEM (snd first) then performMajorGC >> fresh else pure first
+  where
+    fresh = do
+      anchor@(Anchor _ block) <- newAnchor
+      (,) anchor <$> fill block
 
 landed :: Int64 -> IO (Maybe a)
 landed code
@@ -400,4 +413,4 @@ landed code
     !x <- valueAt code
     pure (Just x)
   | isError eBADMSG code = pure Nothing
-  | otherwise = unavailable "memory for results" code ""
+  | otherwise = unavailable "memory for results" code lessMemory
