@@ -122,6 +122,34 @@ static void deadlines(maru::mutex &mutex) {
   waiter.join();
 }
 
+// Times that no clock will show, and such that none ever showed.
+static void endless(maru::mutex &mutex) {
+  std::unique_lock<maru::mutex> held(mutex);
+  std::thread([&] {
+    CHECK(!mutex.try_lock_for(std::chrono::hours::min()));
+    CHECK(!mutex.try_lock_until(std::chrono::system_clock::time_point::min()));
+    CHECK(!mutex.try_lock_until(std::chrono::steady_clock::time_point::min()));
+    CHECK(!mutex.try_lock_until(other_clock::time_point::min()));
+  }).join();
+  auto waits = [&](auto &&take) {
+    return std::thread([&mutex, take] {
+      CHECK(take());
+      mutex.unlock();
+    });
+  };
+  std::thread waiters[] = {
+      waits([&] { return mutex.try_lock_for(std::chrono::hours::max()); }),
+      waits([&] { return mutex.try_lock_for(std::chrono::nanoseconds::max()); }),
+      waits([&] { return mutex.try_lock_for(std::chrono::duration<double>(1e300)); }),
+      waits([&] { return mutex.try_lock_until(std::chrono::system_clock::time_point::max()); }),
+      waits([&] { return mutex.try_lock_until(std::chrono::steady_clock::time_point::max()); }),
+      waits([&] { return mutex.try_lock_until(other_clock::time_point::max()); })};
+  std::this_thread::sleep_for(20ms); // so that they wait
+  held.unlock();
+  for (auto &waiter : waiters)
+    waiter.join();
+}
+
 template <class Act> static int error_of(Act act) {
   try {
     act();
@@ -149,6 +177,7 @@ int main() {
   several();
   conditions();
   deadlines(declared);
+  endless(declared);
   refusals();
   CHECK(declared.native_handle()->kind == MARU_LOCK_DEFAULT);
 }

@@ -48,19 +48,20 @@ public:
 
   template <class Rep, class Period>
   bool try_lock_for(const std::chrono::duration<Rep, Period> &longest) {
-    return try_lock_until(std::chrono::steady_clock::now() +
-                          std::chrono::ceil<std::chrono::steady_clock::duration>(longest));
+    return until(CLOCK_MONOTONIC,
+                 std::chrono::steady_clock::now().time_since_epoch() + bounded(longest));
   }
   /* By the clock itself where it is the steady or the system clock, else by the time that it has
    * left. */
   template <class Clock, class Duration>
   bool try_lock_until(const std::chrono::time_point<Clock, Duration> &deadline) {
+    const auto then = bounded(deadline.time_since_epoch());
     if constexpr (std::is_same_v<Clock, std::chrono::steady_clock>)
-      return until(CLOCK_MONOTONIC, deadline.time_since_epoch());
-    else if constexpr (std::is_same_v<Clock, std::chrono::system_clock>)
-      return until(CLOCK_REALTIME, deadline.time_since_epoch());
-    else
-      return try_lock_for(deadline - Clock::now());
+      return until(CLOCK_MONOTONIC, then);
+    if constexpr (std::is_same_v<Clock, std::chrono::system_clock>)
+      return until(CLOCK_REALTIME, then);
+    const auto now = bounded(Clock::now().time_since_epoch());
+    return try_lock_for(then > now ? then - now : std::chrono::nanoseconds::zero());
   }
 
   native_handle_type native_handle() noexcept { return &mutex_; }
@@ -75,13 +76,19 @@ private:
       check(rc, what);
     return rc == 0;
   }
-  template <class Duration> bool until(clockid_t clock, const Duration &since_epoch) {
+  /* Some 285 years at most, either way: beyond that the sums here would overflow. */
+  template <class Duration> static std::chrono::nanoseconds bounded(const Duration &time) {
     using namespace std::chrono;
-    const auto whole = floor<seconds>(since_epoch);
-    const auto rest = ceil<nanoseconds>(since_epoch - whole);
-    const auto carried = duration_cast<seconds>(rest);
-    const timespec then = {static_cast<time_t>((whole + carried).count()),
-                           static_cast<long>((rest - carried).count())};
+    constexpr seconds most{9'000'000'000};
+    const duration<double> about = time;
+    if (about >= duration<double>(most))
+      return most;
+    return about <= duration<double>(-most) ? -most : ceil<nanoseconds>(time);
+  }
+  bool until(clockid_t clock, std::chrono::nanoseconds since_epoch) {
+    const auto whole = std::chrono::floor<std::chrono::seconds>(since_epoch);
+    const timespec then = {static_cast<time_t>(whole.count()),
+                           static_cast<long>((since_epoch - whole).count())};
     return had(maru_mutex_acquire_until(&mutex_, clock, &then), ETIMEDOUT,
                "maru_mutex_acquire_until");
   }
