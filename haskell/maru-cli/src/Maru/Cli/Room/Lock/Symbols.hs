@@ -53,7 +53,9 @@ resolveFile tool file offsets = do
     none _ = Map.empty
     place o symbol told =
       let (name, line) = fromMaybe (Nothing, Nothing) told
-       in Place (Just file) o (if isJust name then name else symbol) line
+          -- Without debugging information the tool names the nearest symbol before, however far.
+          known = if isJust line || isJust symbol then name else Nothing
+       in Place (Just file) o (if isJust known then known else symbol) line
 
 -- | Function and line of each; in the order asked, or nothing at all: it failed or took too long.
 askLines :: FilePath -> FilePath -> [Word64] -> IO [(Maybe String, Maybe String)]
