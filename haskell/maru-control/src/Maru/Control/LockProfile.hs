@@ -109,32 +109,34 @@ sameFile modules (m, o) = (IntMap.findWithDefault m m numbers, o)
     firsts = Map.fromListWith min [(path, n) | (n, path) <- IntMap.toList modules]
     numbers = IntMap.mapMaybe (`Map.lookup` firsts) modules
 
+-- | Given the profile alone, it indexes that once for all its mutexes, which may be thousands.
 mutexReport :: LockProfile -> ((Int, Word64) -> Place) -> ((Int, Word64) -> Place) -> (Process, Maybe Mutex, [(Maybe (Int, Word64), Counts)]) -> MutexReport
-mutexReport profile site thing (process, mutex, rows) =
-  MutexReport
-    { reportProcess = process,
-      reportName = nameOf <$> mutex,
-      reportKind = maybe "" (kindName . mutexKind) mutex,
-      reportCounts = foldr1 (<>) counts,
-      reportShares = maybe [] sharesOf found,
-      reportSeries = maybe [] seriesOf found,
-      reportSites = sortOn (Down . waited . siteCounts) [SiteReport (maybe others site at) c | (at, c) <- rows]
-    }
+mutexReport profile = \site thing (process, mutex, rows) ->
+  let fairness = fairnessOf =<< mutex
+      counts = case map snd rows of
+        [] -> [countsOf (Row Nothing Nothing 0 0 0 0 0 0 0 0 0 mempty mempty)]
+        some -> some
+   in MutexReport
+        { reportProcess = process,
+          reportName = nameOf thing <$> mutex,
+          reportKind = maybe "" (kindName . mutexKind) mutex,
+          reportCounts = foldr1 (<>) counts,
+          reportShares = maybe [] sharesOf fairness,
+          reportSeries = maybe [] seriesOf fairness,
+          reportSites = sortOn (Down . waited . siteCounts) [SiteReport (maybe others site at) c | (at, c) <- rows]
+        }
   where
-    counts = case map snd rows of
-      [] -> [countsOf (Row Nothing Nothing 0 0 0 0 0 0 0 0 0 mempty mempty)]
-      some -> some
     others = Place Nothing 0 (Just "other sites") Nothing
-    nameOf m = case mutexPlace m of
+    nameOf thing m = case mutexPlace m of
       (0, _) -> "0x" ++ showHex (mutexAddress m) ""
       at -> placeText (thing at)
-    found = do
-      m <- mutex
+    fairnessOf m = do
       number <- Map.lookup (mutexProcess m, mutexAddress m) numbers
       fairness <- IntMap.lookup number byMutex
-      Just (fairness, [p | p <- profilePaces profile, paceMutex p == number])
+      Just (fairness, IntMap.findWithDefault [] number paces)
     numbers = Map.fromList [((mutexProcess m, mutexAddress m), n) | (n, m) <- IntMap.toList (profileMutexes profile)]
     byMutex = IntMap.fromListWith busier [(fairnessMutex f, f) | f <- IntMap.elems (profileFairness profile)]
+    paces = IntMap.fromListWith (++) [(paceMutex p, [p]) | p <- profilePaces profile]
     -- Of two that were begun at the same time one was never used.
     busier a b = if map scaleWindows (fairnessScales a) >= map scaleWindows (fairnessScales b) then a else b
 
