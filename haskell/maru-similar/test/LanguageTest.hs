@@ -225,6 +225,23 @@ lexed' =
     (Haskell, "import A\nx' = a --> b -- c\n{- {- -} -} y 'q'", ["import A", "x'", "=", "a", "--", ">", "b", "y", "'q'"]),
     (CSharp, "using System;\nusing (var x = y) { @\"a\\\"; }", ["using System;", "using", "(", "var", "x", "=", "y", ")", "{", "@\"a\\\"", ";", "}"]),
     (Lua, "--[[ a\nb ]] x = [[a]] -- c", ["x", "=", "[[a]]"]),
+    -- Ends that are made of openings.
+    (Lua, "--[==[ a ]] ' ]==] x = [=[ --[[ ]] ]=] y", ["x", "=", "[=[ --[[ ]] ]=]", "y"]),
+    (Cpp, "R\"q(a )\" /* ' )q\" u8R\"(\")\" R \"b\"", ["R\"q(a )\" /* ' )q\"", "u8R\"(\")\"", "R", "\"b\""]),
+    (Rust, "r#\"a \" /*\"# br\"\\\" r#b", ["r#\"a \" /*\"#", "br\"\\\"", "r", "#", "b"]),
+    (Swift, "#\"a\" /*\"# #if \"b\\(c(\"/*\"))\" d", ["#\"a\" /*\"#", "#", "if", "\"b\\(c(\"/*\"))\"", "d"]),
+    (CSharp, "$@\"\\\" @$\"\n/*\" \"\"\"\"a \"\"\" /*\"\"\"\" \"\" b", ["$@\"\\\"", "@$\"\n/*\"", "\"\"\"\"a \"\"\" /*\"\"\"\"", "\"\"", "b"]),
+    (R, "r\"-(a)\" ')-\" R'[\"]' r(b) \"'(\" c", ["r\"-(a)\" ')-\"", "R'[\"]'", "r", "(", "b", ")", "\"'(\"", "c"]),
+    (Php, "<?php f(<<<A\n don't\n  A, <<<'B'\n/* A\nB);\nx", ["<?php", "f", "(", "<<<A", " don't\n  A", ",", "<<<'B'", "/* A\nB", ")", ";", "x"]),
+    (Ruby, "f(<<~A, <<-'B') # c\n don't\n A\n\"\n B\nx << y; z <<C", ["f", "(", "<<~A", ",", "<<-'B'", ")", " don't\n A\n\"\n B", "x", "<<", "y", ";", "z", "<<", "C"]),
+    -- Code in texts has texts.
+    (JavaScript, "`a${b(`/*`, '`')}` c", ["`a${b(`/*`, '`')}`", "c"]),
+    (Kotlin, "\"a${b[\"/*\"]}\" c", ["\"a${b[\"/*\"]}\"", "c"]),
+    (Ruby, "\"a#{b(\"#\")}\" c", ["\"a#{b(\"#\")}\"", "c"]),
+    -- A sharp sign does not always open a comment, nor only where it always does.
+    (Php, "<?php #[A] f(); # b", ["<?php", "#[", "A", "]", "f", "(", ")", ";"]),
+    (Sql, "# don't\na # b\n  #> 'c'", ["a", "#", "b", "#", ">", "'c'"]),
+    (Ruby, "a\n__END__ b\n__END__\nc", ["a", "__END__", "b"]),
     (Sql, "SELECT 'a''b' -- c", ["SELECT", "'a'", "'b'"]),
     (R, "a.b <- 1 # c", ["a.b", "<-", "1"]),
     (AnyText, "don't // c\n# d\n#!e\nhttp://f", ["don", "'", "t", "#", "d", "http", ":", "/", "/", "f"]),
@@ -260,6 +277,10 @@ unclosed =
     (Haskell, "{- {- -}", 2, 2),
     (Rust, "\"", 1, 1),
     (Ruby, "=begin", 1, 1),
+    (Cpp, "R\"a(", 1, 1),
+    (Lua, "--[=[ [=[", 2, 2),
+    (JavaScript, "`${", 1, 1),
+    (Ruby, "<<~A", 0, 0),
     (C, "\x01", 1, 0)
   ]
 
@@ -283,7 +304,7 @@ wellFormed size ts = and (zipWith (<=) (0 : ends) starts) && and (zipWith (<) st
     (starts, ends) = (map (tokenStart ts) is, map (tokenEnd ts) is)
 
 hardUnits :: [ByteString]
-hardUnits = ["\"", "\\\"", "'", "/*", "/* ", "{-", "/", "/[", "=/", "\"\"\"", "'''", "`", "import (", "\nimport (", "\nuse {", "\nimport /*", "\nmodule ", "--", "--\n", "\r", "[[", "(", "\xff", "$", "=<a ", "=<a {", "=<a>", "=<a>{", "=<a<", "%w(", "= %("]
+hardUnits = ["\"", "\\\"", "'", "/*", "/* ", "{-", "/", "/[", "=/", "\"\"\"", "'''", "`", "import (", "\nimport (", "\nuse {", "\nimport /*", "\nmodule ", "--", "--\n", "\r", "[[", "(", "\xff", "$", "=<a ", "=<a {", "=<a>", "=<a>{", "=<a<", "%w(", "= %(", "R\"a(", "r#\"", "<<~A ", "\"#{", "`${", "[==["]
 
 longLine :: Language -> ByteString -> Assertion
 longLine l unit = timeout 20000000 (pure $! VU.sum (tokenEnds (lexSource l (B.concat (replicate (max 1 (200000 `div` B.length unit)) unit)))) `seq` ()) >>= (@?= Just ())

@@ -33,9 +33,11 @@ import Data.Char (toLower)
 import Data.List (find, foldl', zip4)
 import qualified Data.Map.Strict as Map
 import Data.Word (Word32, Word64, Word8)
+import Maru.Similar.Lexer.Bytes (wordStart)
 import Maru.Similar.Lexer.Generic (lexGeneric)
 import Maru.Similar.Lexer.Java (lexJava)
 import Maru.Similar.Lexer.Style
+import Maru.Similar.Lexer.Texts
 import Maru.Similar.Shape (notJava)
 import Maru.Similar.Token (Habits (..), Tokens, tokenCount, tokenText)
 
@@ -89,18 +91,18 @@ traits language = case language of
   JavaScript -> Traits "javascript" "JavaScript" [".js", ".mjs", ".cjs", ".jsx"] JavaScript True (Just script {keywords = scriptWords, habits = ofLines})
   TypeScript -> Traits "typescript" "TypeScript" [".ts", ".mts", ".cts"] JavaScript True (Just script {keywords = scriptWords <> typeWords, habits = ofLines, elements = False})
   Tsx -> Traits "tsx" "TSX" [".tsx"] JavaScript True (Just script {keywords = scriptWords <> typeWords, habits = ofLines})
-  Kotlin -> Traits "kotlin" "Kotlin" [".kt", ".kts"] Kotlin True (Just nestedC {quotes = [Quote "\"\"\"" "\"\"\"" False True, short "\""], preambles = [line "import", line "package"], keywords = kotlinWords, habits = ofLines})
-  Go -> Traits "go" "Go" [".go"] Go True (Just cLike {quotes = [Quote "`" "`" False True, short "\""], preambles = [Preamble "import" "(" Nothing, line "package"], keywords = goWords, habits = ofLines})
-  Rust -> Traits "rust" "Rust" [".rs"] Rust True (Just nestedC {quotes = [long "\""], preambles = [Preamble "use" "{" Nothing], keywords = rustWords})
+  Kotlin -> Traits "kotlin" "Kotlin" [".kt", ".kts"] Kotlin True (Just nestedC {quotes = map (holed "${" '}') [Quote "\"\"\"" "\"\"\"" False True Nothing, short "\""], preambles = [line "import", line "package"], keywords = kotlinWords, habits = ofLines})
+  Go -> Traits "go" "Go" [".go"] Go True (Just cLike {quotes = [Quote "`" "`" False True Nothing, short "\""], preambles = [Preamble "import" "(" Nothing, line "package"], keywords = goWords, habits = ofLines})
+  Rust -> Traits "rust" "Rust" [".rs"] Rust True (Just nestedC {quotes = [long "\""], raws = [rawRust], preambles = [Preamble "use" "{" Nothing], keywords = rustWords})
   Haskell -> Traits "haskell" "Haskell" [".hs"] Haskell True (Just plainStyle {lineComments = ["--"], dashes = True, blockComments = [Comment "{-" "-}" True], quotes = [short "\""], quotedChars = True, wordBytes = [39], preambles = [Preamble "import" "(" Nothing, Preamble "module" "(" (Just "where")], keywords = haskellWords, habits = ofLines})
-  CSharp -> Traits "csharp" "C#" [".cs"] CSharp False (Just cLike {quotes = [long "\"\"\"", Quote "@\"" "\"" False True, short "\""], preambles = [line "using"], keywords = cWords <> cppWords <> csharpWords})
-  Php -> Traits "php" "PHP" [".php"] Php False (Just cLike {lineComments = ["//", "#"], quotes = [long "\"", long "'"], quotedChars = False, preambles = [Preamble "use" "{" Nothing, line "namespace"], islands = Just (["<?php", "<?="], "?>"), keywords = phpWords, habits = folds})
-  Ruby -> Traits "ruby" "Ruby" [".rb"] Ruby False (Just plainStyle {lineComments = ["#"], quotes = [long "\"", long "'"], patterns = True, percents = True, pages = [("=begin", "=end")], preambles = [line "require", line "require_relative"], keywords = rubyWords, habits = ofLines})
-  Swift -> Traits "swift" "Swift" [".swift"] Swift False (Just nestedC {quotes = [long "\"\"\"", short "\""], preambles = [line "import"], keywords = swiftWords, habits = ofLines})
-  Scala -> Traits "scala" "Scala" [".scala", ".sc"] Scala False (Just nestedC {quotes = [Quote "\"\"\"" "\"\"\"" False True, short "\""], preambles = [Preamble "import" "{" Nothing, line "package"], keywords = scalaWords, habits = ofLines})
-  Lua -> Traits "lua" "Lua" [".lua"] Lua False (Just plainStyle {lineComments = ["--"], blockComments = [Comment "--[[" "]]" False], quotes = [Quote "[[" "]]" False True, short "\"", short "'"], keywords = luaWords, habits = ofLines})
-  R -> Traits "r" "R" [".r"] R False (Just plainStyle {lineComments = ["#"], quotes = [long "\"", long "'"], wordBytes = [46], keywords = rWords, habits = ofLines})
-  Sql -> Traits "sql" "SQL" [".sql"] Sql False (Just plainStyle {lineComments = ["--"], blockComments = [Comment "/*" "*/" False], quotes = [Quote "'" "'" False True, Quote "\"" "\"" False True], keywords = sqlWords, habits = folds})
+  CSharp -> Traits "csharp" "C#" [".cs"] CSharp False (Just cLike {quotes = [short "\""], raws = [rawCSharp], preambles = [line "using"], keywords = cWords <> cppWords <> csharpWords})
+  Php -> Traits "php" "PHP" [".php"] Php False (Just cLike {lineComments = ["//", "#"], noComments = ["#["], quotes = [long "\"", long "'"], heredocs = Just heredocPhp, quotedChars = False, preambles = [Preamble "use" "{" Nothing, line "namespace"], islands = Just (["<?php", "<?="], "?>"), keywords = phpWords, habits = folds})
+  Ruby -> Traits "ruby" "Ruby" [".rb"] Ruby False (Just plainStyle {lineComments = ["#"], lastLine = Just "__END__", quotes = [holed "#{" '}' (long "\""), long "'"], heredocs = Just heredocRuby, patterns = True, percents = True, pages = [("=begin", "=end")], preambles = [line "require", line "require_relative"], keywords = rubyWords, habits = ofLines})
+  Swift -> Traits "swift" "Swift" [".swift"] Swift False (Just nestedC {quotes = map (holed "\\(" ')') [long "\"\"\"", short "\""], raws = [rawSwift], preambles = [line "import"], keywords = swiftWords, habits = ofLines})
+  Scala -> Traits "scala" "Scala" [".scala", ".sc"] Scala False (Just nestedC {quotes = map (holed "${" '}') [Quote "\"\"\"" "\"\"\"" False True Nothing, short "\""], preambles = [Preamble "import" "{" Nothing, line "package"], keywords = scalaWords, habits = ofLines})
+  Lua -> Traits "lua" "Lua" [".lua"] Lua False (Just plainStyle {lineComments = ["--"], raws = [rawLua "--", rawLua ""], quotes = [short "\"", short "'"], keywords = luaWords, habits = ofLines})
+  R -> Traits "r" "R" [".r"] R False (Just plainStyle {lineComments = ["#"], quotes = [long "\"", long "'"], raws = [rawR], wordBytes = [46], keywords = rWords, habits = ofLines})
+  Sql -> Traits "sql" "SQL" [".sql"] Sql False (Just plainStyle {lineComments = ["--"], startComments = ["#"], noComments = ["#>"], blockComments = [Comment "/*" "*/" False], quotes = [Quote "'" "'" False True Nothing, Quote "\"" "\"" False True Nothing], keywords = sqlWords, habits = folds})
   AnyText -> Traits "text" "text" [""] AnyText False (Just cLike {lineComments = ["//", "#!"], links = True, quotedChars = False, keywords = anyWords})
 
 -- | With their names.
@@ -215,13 +217,17 @@ binary language text
 
 -- | Within a line, and of several, both with escapes.
 short, long :: ByteString -> Quote
-short mark = Quote mark mark True False
-long mark = Quote mark mark True True
+short mark = Quote mark mark True False Nothing
+long mark = Quote mark mark True True Nothing
 
 -- | Capitals do not count; a line ends a statement.
 folds, ofLines :: Habits
 folds = Habits True False
 ofLines = Habits False True
+
+-- | With code in it, to that bracket.
+holed :: ByteString -> Char -> Quote -> Quote
+holed open close quote = quote {quoteHole = Just (open, close)}
 
 -- | Of one line.
 line :: ByteString -> Preamble
@@ -231,11 +237,11 @@ cLike, cFamily, nestedC, script :: Style
 cLike = plainStyle {lineComments = ["//"], blockComments = [Comment "/*" "*/" False], quotes = [short "\""], quotedChars = True}
 
 -- | A header does not say which of the two it is.
-cFamily = cLike {preambles = [line "#include", line "using"], keywords = cWords <> cppWords}
+cFamily = cLike {raws = [rawCpp], preambles = [line "#include", line "using"], keywords = cWords <> cppWords}
 
 nestedC = cLike {blockComments = [Comment "/*" "*/" True]}
 
-script = cLike {quotes = [long "`", short "\"", short "'"], quotedChars = False, patterns = True, elements = True, preambles = [Preamble "import" "{" Nothing]}
+script = cLike {quotes = [holed "${" '}' (long "`"), short "\"", short "'"], quotedChars = False, patterns = True, elements = True, preambles = [Preamble "import" "{" Nothing]}
 
 cWords, cppWords, csharpWords, pythonWords, scriptWords, typeWords, kotlinWords, goWords, rustWords, haskellWords :: ByteString
 cWords = "auto break case char const continue default do double else enum extern float for goto if inline int long register return short signed sizeof static struct switch typedef union unsigned void volatile while"

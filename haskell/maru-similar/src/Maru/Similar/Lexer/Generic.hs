@@ -19,8 +19,10 @@ import qualified Data.Map.Strict as Map
 import Data.Maybe (isJust)
 import qualified Data.Vector.Unboxed as VU
 import Data.Word (Word32, Word8)
+import Maru.Similar.Lexer.Bytes
 import Maru.Similar.Lexer.Markup
 import Maru.Similar.Lexer.Style hiding (Preamble)
+import Maru.Similar.Lexer.Texts
 import Maru.Similar.Token
 
 -- | Where the lexer is.
@@ -38,6 +40,10 @@ data Place = Place
     farFrom :: !Int,
     -- | From here on the end of a text in brackets of its own is looked for, again.
     percentsFrom :: !Int,
+    -- | And that of a text which its opening does not say alone.
+    textsFrom :: !Int,
+    -- | Where texts end that stand behind the end of this line.
+    bodiesTo :: !Int,
     -- | No code stands here, but what is around it.
     outside :: !Bool,
     -- | Elements, and code in them.
@@ -47,12 +53,12 @@ data Place = Place
 -- | The tokens of a source of that family, of less than 4 GiB.
 lexGeneric :: Style -> Word32 -> ByteString -> Tokens
 lexGeneric style family = \source ->
-  let (kinds, starts, ends, open) = VU.unzip4 (VU.unfoldr (next style known special source (closingsIn source)) (Place 0 True False [] 0 0 0 (isJust (islands style)) []))
+  let (kinds, starts, ends, open) = VU.unzip4 (VU.unfoldr (next style known special source (closingsIn source)) (Place 0 True False [] 0 0 0 0 0 (isJust (islands style)) []))
    in Tokens kinds starts ends (VU.length (VU.filter (== code Error) kinds)) (VU.length (VU.filter id open)) family (habits style)
   where
     known = Map.fromList [(w, Map.findWithDefault Mark w meanings) | w <- BC.words (keywords style)]
     special = accumArray (\_ new -> new) False (0, 255) [(B.head o, True) | o <- openings, not (B.null o)] :: UArray Word8 Bool
-    openings = lineComments style ++ [o | Comment o _ _ <- blockComments style] ++ map fst (pages style) ++ map quoteOpens (quotes style) ++ map preambleWord (preambles style) ++ [close | Just (_, close) <- [islands style]]
+    openings = lineComments style ++ startComments style ++ foldMap pure (lastLine style) ++ [o | Comment o _ _ <- blockComments style] ++ map fst (pages style) ++ map quoteOpens (quotes style) ++ map preambleWord (preambles style) ++ [close | Just (_, close) <- [islands style]] ++ map BC.singleton (concatMap rawFirsts (raws style) ++ [heredocFirst h | Just h <- [heredocs style]])
 
 -- | Kind, ends, and whether it is an opening without an end.
 type Lexeme = (Word8, Word32, Word32, Bool)
@@ -62,6 +68,7 @@ next style known special source closings = go
   where
     go at
       | offset at >= B.length source = Nothing
+      | lineEnd c && bodiesTo at > offset at + 1 = token at {offset = offset at + 1} StringLiteral (bodiesTo at - offset at - 1)
       | lineEnd c = go at {offset = offset at + 1, lineStart = True}
       | white c = go at {offset = offset at + 1}
       | outside at = surroundings at rest
@@ -85,14 +92,22 @@ next style known special source closings = go
       (Just n, _) -> token at StringLiteral n
       (Nothing, failed) -> signed (if failed then at {percentsFrom = offset at + mostPercent} else at) rest
     opened at rest
-      | lineStart at, Just found <- preambleAt at rest = Just found
-      | lineStart at, (open, close) : _ <- filter ((`B.isPrefixOf` rest) . fst) (pages style) = Just (comment at open (pageLength close rest))
+      | lineStart at, Just found <- openedLine at rest = Just found
+      | (raw, n, close) : _ <- [(raw, n, close) | raw <- raws style, BC.head rest `elem` rawFirsts raw, Just (n, close) <- [rawOpening raw rest]] = Just (rawText at raw n close rest)
+      | Just heredoc <- heredocs style, Just found <- heredocAt at heredoc rest = Just found
       | opening@(Comment open _ _) : _ <- [c | c@(Comment open _ _) <- blockComments style, open `B.isPrefixOf` rest] = Just (comment at open (commentLength opening rest))
       | Just (_, close) <- islands style, close `B.isPrefixOf` rest = Just (token at {outside = True} Mark (B.length close))
       | otherwise = case opensLine style (before at) rest of
         Just OpensComment -> Just (skip at (lineLength style rest))
         Just (NoComment n) -> Just (token at (Map.findWithDefault Mark (BU.unsafeTake n rest) signs) n)
         Nothing -> (\quote -> text at quote rest) <$> find ((`B.isPrefixOf` rest) . quoteOpens) (quotes style)
+    -- Only where white space alone stands before it.
+    openedLine at rest
+      | Just found <- preambleAt at rest = Just found
+      | any (`B.isPrefixOf` rest) (startComments style) && not (any (`B.isPrefixOf` rest) (noComments style)) = Just (skip at (lineLength style rest))
+      | Just word <- lastLine style, lineEnd (before at) && B.takeWhile (not . lineEnd) rest == word = Just Nothing
+      | (open, close) : _ <- filter ((`B.isPrefixOf` rest) . fst) (pages style) = Just (comment at open (pageLength close rest))
+      | otherwise = Nothing
     -- Whether a slash is no division.
     opens at rest = not (operand at) || percents style && white (before at) && not (B.all (\w -> white w || w == 61) (B.take 1 (B.drop 1 rest)))
     element at rest = case markup (around at) rest of
@@ -119,13 +134,30 @@ next style known special source closings = go
       Plain _ -> let n = pieceLength style (before at) rest in atLineStart (";" `B.isSuffixOf` BU.unsafeTake n rest) (token at Preamble n)
     atLineStart yes = fmap (\(found, after) -> (found, after {lineStart = yes}))
     skip at n = go at {offset = offset at + n}
+    -- What is looked for in vain is not looked for again nearby, so that time is linear.
+    vain at = at {textsFrom = offset at + 4096}
+    rawText at raw n close rest
+      | offset at >= textsFrom at, Just k <- rawEnd n close rest = if rawComment raw then skip at k else token at StringLiteral k
+      | otherwise = openError (vain at) n
+    heredocAt at heredoc rest = do
+      (n, word, indented) <- heredocOpening heredoc rest
+      let from = max n (bodiesTo at - offset at)
+      if offset at < textsFrom at
+        then Nothing
+        else Just $ case bodyOf heredoc word indented (B.drop from rest) of
+          Just k -> token at {bodiesTo = offset at + from + k} ShiftLeft n
+          Nothing -> signed (vain at) rest
     text at quote rest
+      | offset at >= textsFrom at && hasHole quote rest = maybe (plainText (vain at) quote rest) (token at StringLiteral) (holedLength (quotes style) quote rest)
+      | otherwise = plainText at quote rest
+    plainText at quote rest
       | quoteLines quote = maybe (unclosed at open) (token at StringLiteral) (if open `elem` absent at then Nothing else textLength quote rest)
       | otherwise = maybe (token at Error (lineLength style rest)) (token at StringLiteral) (textLength quote rest)
       where
         open = quoteOpens quote
     token at kind n = Just ((code kind, fromIntegral (offset at), fromIntegral (offset at + n), False), at {offset = offset at + n, lineStart = False, operand = dividable kind})
-    unclosed at open = (\((k, s, e, _), after) -> ((k, s, e, True), after {absent = open : absent at})) <$> token at Error (B.length open)
+    unclosed at open = openError at {absent = open : absent at} (B.length open)
+    openError at n = (\((k, s, e, _), after) -> ((k, s, e, True), after)) <$> token at Error n
     number rest = let n = B.length (B.takeWhile wordPart rest) in n + fraction (B.drop n rest)
     fraction rest = case B.unpack (B.take 2 rest) of
       [46, w] | digit w -> 1 + B.length (B.takeWhile wordPart (B.drop 1 rest))

@@ -21,7 +21,8 @@ import qualified Data.ByteString.Char8 as BC
 import qualified Data.ByteString.Unsafe as BU
 import qualified Data.Map.Strict as Map
 import Data.Maybe (fromMaybe)
-import Maru.Similar.Lexer.Style (Quote (..), lineEnd, white, wordPart)
+import Maru.Similar.Lexer.Bytes (lineEnd, white, wordPart)
+import Maru.Similar.Lexer.Texts (Quote (..))
 import Maru.Similar.Token (Kind (..))
 
 -- | What a place is in; the innermost first.
@@ -54,7 +55,7 @@ markup around rest = case around of
     | c == '>' -> Just (Step Mark 1 (if closes then outer else InText : outer))
     | c == '<' -> Just (Step Less 1 (InTypes 0 : around))
     | c == '{' -> Just (Step BraceOpen 1 (InBraces 0 : around))
-    | c == '"' || c == '\'' -> let mark = B.take 1 rest in Just (Value (Quote mark mark False True))
+    | c == '"' || c == '\'' -> let mark = B.take 1 rest in Just (Value (Quote mark mark False True Nothing))
   InTypes n : outer
     | "=>" `B.isPrefixOf` rest -> Just (Step Arrow 2 around)
     | c == '<' -> Just (Step Less 1 (InTypes (n + 1) : outer))

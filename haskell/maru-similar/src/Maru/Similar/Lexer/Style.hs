@@ -5,7 +5,6 @@
 module Maru.Similar.Lexer.Style
   ( Style (..),
     Comment (..),
-    Quote (..),
     Preamble (..),
     plainStyle,
 
@@ -13,7 +12,6 @@ module Maru.Similar.Lexer.Style
     lineLength,
     commentLength,
     pageLength,
-    textLength,
     LineOpening (..),
     opensLine,
     preambleLength,
@@ -22,26 +20,27 @@ module Maru.Similar.Lexer.Style
     skipped,
 
     -- * Bytes
-    lineEnd,
-    white,
-    wordStart,
-    wordPart,
     inWord,
   )
 where
 
-import Data.Bits ((.&.))
 import Data.ByteString (ByteString)
 import qualified Data.ByteString as B
 import qualified Data.ByteString.Char8 as BC
 import qualified Data.ByteString.Unsafe as BU
 import Data.Maybe (fromMaybe, listToMaybe, mapMaybe)
 import Data.Word (Word8)
+import Maru.Similar.Lexer.Bytes
+import Maru.Similar.Lexer.Texts
 import Maru.Similar.Token (Habits, noHabits)
 
 data Style = Style
   { -- | What makes the rest of a line a comment.
     lineComments :: ![ByteString],
+    -- | And where only white space stands before it.
+    startComments :: ![ByteString],
+    -- | What only looks like either.
+    noComments :: ![ByteString],
     -- | A run of dashes that goes on as an operator is none.
     dashes :: !Bool,
     -- | Right after a colon it is none: a link.
@@ -51,6 +50,9 @@ data Style = Style
     pages :: ![(ByteString, ByteString)],
     -- | Of texts; longer openings first.
     quotes :: ![Quote],
+    -- | Texts and comments whose ends are made of their openings.
+    raws :: ![Raw],
+    heredocs :: !(Maybe Heredoc),
     -- | A single quote holds one character, or is a sign.
     quotedChars :: !Bool,
     -- | A slash where an operand may stand opens a text.
@@ -67,20 +69,13 @@ data Style = Style
     keywords :: !ByteString,
     habits :: !Habits,
     -- | What code opens with, and ends with; none: all is code.
-    islands :: !(Maybe ([ByteString], ByteString))
+    islands :: !(Maybe ([ByteString], ByteString)),
+    -- | A line that ends all code.
+    lastLine :: !(Maybe ByteString)
   }
 
 -- | Opening and end; whether one may lie in another.
 data Comment = Comment !ByteString !ByteString !Bool
-
-data Quote = Quote
-  { quoteOpens :: !ByteString,
-    quoteCloses :: !ByteString,
-    -- | A backslash takes what follows it into the text.
-    quoteEscapes :: !Bool,
-    -- | It may go on in the next line.
-    quoteLines :: !Bool
-  }
 
 data Preamble = Preamble
   { preambleWord :: !ByteString,
@@ -91,7 +86,7 @@ data Preamble = Preamble
   }
 
 plainStyle :: Style
-plainStyle = Style [] False False [] [] [] False False False False [] [] "" noHabits Nothing
+plainStyle = Style [] [] [] False False [] [] [] [] Nothing False False False False [] [] "" noHabits Nothing Nothing
 
 -- | To the end of its line. A line comment ends with the code, too.
 lineLength :: Style -> ByteString -> Int
@@ -127,18 +122,6 @@ pageLength close rest
     (line, after) = B.break lineEnd rest
     n = B.length line
 
--- | With its end.
-textLength :: Quote -> ByteString -> Maybe Int
-textLength quote rest = go (B.length (quoteOpens quote))
-  where
-    go n
-      | n >= B.length rest || lineEnd (BU.unsafeHead here) && not (quoteLines quote) = Nothing
-      | quoteCloses quote `B.isPrefixOf` here = Just (n + B.length (quoteCloses quote))
-      | quoteEscapes quote && BU.unsafeHead here == 92 = go (n + 2)
-      | otherwise = go (n + 1)
-      where
-        here = BU.unsafeDrop n rest
-
 -- | What looks like a line comment.
 data LineOpening
   = OpensComment
@@ -149,6 +132,7 @@ data LineOpening
 opensLine :: Style -> Word8 -> ByteString -> Maybe LineOpening
 opensLine style before rest
   | not (any (`B.isPrefixOf` rest) (lineComments style)) = Nothing
+  | sign : _ <- filter (`B.isPrefixOf` rest) (noComments style) = Just (NoComment (B.length sign))
   | links style && before == 58 = Just (NoComment 1)
   | dashes style && goesOn = Just (NoComment run)
   | otherwise = Just OpensComment
@@ -222,12 +206,6 @@ pieceLength style before rest = B.length (B.dropWhileEnd white (BU.unsafeTake (g
         Plain k -> let n' = min (B.length rest) (n + k) in go (BU.unsafeIndex rest (n' - 1)) n'
 
 -- Bytes -------------------------------------------------------------------------
-
-lineEnd, white, wordStart, wordPart :: Word8 -> Bool
-lineEnd c = c == 10 || c == 13
-white c = c == 32 || (c >= 9 && c <= 13)
-wordStart c = (c .&. 0xdf >= 65 && c .&. 0xdf <= 90 && c < 0x80) || c == 95 || c == 36 || c >= 0x80
-wordPart c = wordStart c || (c >= 48 && c <= 57)
 
 inWord :: Style -> Word8 -> Bool
 inWord style w = wordPart w || w `elem` wordBytes style
