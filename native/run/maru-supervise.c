@@ -128,8 +128,8 @@ static void open_board(struct supervisor *self, size_t room) {
     unsetenv(MARU_BOARD_ENV);
     fprintf(stderr,
             "maru: no board for this run (%s): what rooms do in it is not counted or recorded, "
-            "and `maru top` cannot see it\n",
-            strerror(-error));
+            "and `maru top` cannot see it%s\n",
+            strerror(-error), error == -EFBIG ? "; raise ulimit -f" : "");
   }
 }
 

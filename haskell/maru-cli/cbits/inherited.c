@@ -5,6 +5,10 @@
  * command, too.  GHC 9.10 opens descriptors that a program which is executed would keep.  Written
  * once, before any thread of ours.
  *
+ * A file that would grow past the caller's limit (ulimit -f) is an error that is said.  By default
+ * the kernel ends the process without a word.  A handler, not SIG_IGN: what is executed has the
+ * default again.
+ *
  * A standard descriptor that the caller closed is held: else the run-time system's next one takes
  * its number, and what is printed goes there.  A program that is executed finds it closed.
  */
@@ -43,10 +47,19 @@ static void hold_closed(void) {
                                 : open("/dev/null", O_WRONLY | O_CLOEXEC));
 }
 
+static void too_large(int signal) { (void)signal; }
+
+static void outlive_large_files(void) {
+  struct sigaction now, handled = {.sa_handler = too_large, .sa_flags = SA_RESTART};
+  if (sigaction(SIGXFSZ, NULL, &now) == 0 && now.sa_handler == SIG_DFL)
+    sigaction(SIGXFSZ, &handled, NULL);
+}
+
 __attribute__((constructor)) static void note(void) {
   struct sigaction now;
   for (unsigned i = 0; i < sizeof taken / sizeof *taken; i++)
     was_ignored[i] = sigaction(taken[i], NULL, &now) == 0 && now.sa_handler == SIG_IGN;
+  outlive_large_files();
   look(was_open);
   hold_closed();
 }

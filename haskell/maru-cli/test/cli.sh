@@ -313,6 +313,7 @@ grep -q "kernel" "$work/out" || fail "doctor prints no table beside its file"
 # Blocks of 1 KiB: less than a worker's pages for results.
 status 0 "" env MARU_PREFIX="$whole" bash -c 'ulimit -f 30000 && maru doctor'
 grep -q "results cross as copies" "$work/out" || fail "doctor does not say what ulimit -f costs a map"
+grep -q "the size of files is limited to 30000 KiB" "$work/out" || fail "doctor does not say that ulimit -f is small"
 status 69 "" env MARU_PREFIX=/nowhere maru doctor
 grep -q -- "-> install maru wholly" "$work/out" || fail "doctor gives no remedy"
 # What run refuses, doctor does not pass.
@@ -336,13 +337,13 @@ wait "$calm"
 
 # ---- files are whole or not there
 mkdir "$work/files"
-said=$(ulimit -f 0; trap '' XFSZ; timeout 30 env MARU_PREFIX="$whole" maru doctor "--json=$work/files/new" 2>&1 >/dev/null)
+said=$(ulimit -f 0; timeout 30 env MARU_PREFIX="$whole" maru doctor "--json=$work/files/new" 2>&1 >/dev/null)
 [ $? -eq 69 ] && grep -q "^maru: cannot write $work/files/new: " <<<"$said" || fail "a file that cannot be written is not said: $said"
 [ -z "$(ls -A "$work/files")" ] || fail "of a file that cannot be written something stays: $(ls -A "$work/files")"
 echo before >"$work/files/real"
 chmod 640 "$work/files/real"
 ln -s real "$work/files/link"
-(ulimit -f 0; trap '' XFSZ; timeout 30 env MARU_PREFIX="$whole" maru doctor "--json=$work/files/link" >/dev/null 2>&1)
+(ulimit -f 0; timeout 30 env MARU_PREFIX="$whole" maru doctor "--json=$work/files/link" >/dev/null 2>&1)
 [ "$(cat "$work/files/real")" = before ] || fail "what cannot be written takes what was there before"
 status 0 "" env MARU_PREFIX="$whole" maru doctor "--json=$work/files/link"
 [ -L "$work/files/link" ] && grep -q maru-doctor/1 "$work/files/real" || fail "a link is not followed"
@@ -526,11 +527,19 @@ status 64 "no group in parentheses" maru tune lock --slo p99=1ms --metric 'TPS: 
 status 64 "'(TPS'" maru tune lock --slo p99=1ms --metric '(TPS' -- true
 status 64 "one or the other" maru tune lock --slo p99=1ms --metric '(1)' --window 1s -- true
 
+# ---- files that may not grow
+status 125 "no memory for the report: File too large (raise ulimit -f)" bash -c '(ulimit -f 0 && exec maru run --report - -- true) 2>&1 | cat >&2; exit "${PIPESTATUS[0]}"'
+# By default the command itself still dies of it.
+status 153 "" bash -c "ulimit -f 1 && exec maru run --quiet --explain -- head -c 4096 /dev/zero >'$work/files/long'"
+
 # ---- what is ignored stays ignored
 # The last eight digits: signal 33 is libc's own.
-ignored() { bash -c "trap '' INT TSTP PIPE; exec \"\$@\"" bash "$@" 2>/dev/null | grep -o '.\{8\}$'; }
-plain=$(ignored grep SigIgn /proc/self/status) under=$(ignored maru run -- grep SigIgn /proc/self/status)
-[ -n "$plain" ] && [ "$plain" = "$under" ] || fail "a run's command ignores $under, not $plain"
+ignored() { bash -c "trap '' INT TSTP PIPE XFSZ; exec \"\$@\"" bash "$@" 2>/dev/null | grep -o '.\{8\}$'; }
+plain=$(ignored grep SigIgn /proc/self/status)
+for options in --quiet --explain; do # without the run-time system, and with it
+  under=$(ignored maru run "$options" -- grep SigIgn /proc/self/status)
+  [ -n "$plain" ] && [ "$plain" = "$under" ] || fail "the command of run $options ignores $under, not $plain"
+done
 
 # ---- mistakes name what was meant, and the help of their own command
 status 64 "did you mean 'similar'?" maru simlar

@@ -570,9 +570,9 @@ void mr_launch_on_hosts(struct job *job, const char *file, const struct keep_wis
     mr_move_listen(&move);
     mr_watcher_begin(job, wish);
   }
-  mr_launch_secret_draw(job);
   mr_hosts_read(&all, file, job->nodes);
-  mr_launch_catch_signals(job);
+  mr_launch_catch_signals(job); /* before the first file in memory: ulimit -f */
+  mr_launch_secret_draw(job);
   mr_keep_begin(job, wish, true);
   job->drain = nothing_left;
   start_hosts(job, false);

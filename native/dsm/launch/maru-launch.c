@@ -91,8 +91,8 @@ static struct wish read_arguments(struct job *job, int count, char **arguments) 
 static void on_this_host(struct job *job, const struct keep_wish *keep) {
   if (mr_keep_asked(keep))
     mr_watcher_begin(job, keep);
+  mr_launch_catch_signals(job); /* before the first file in memory: ulimit -f */
   mr_launch_secret_draw(job);
-  mr_launch_catch_signals(job);
   job->here = job->nodes;
   job->signal = mr_launch_signal_nodes;
   mr_keep_begin(job, keep, false);

@@ -18,6 +18,7 @@ where
 
 import Control.Exception
 import Control.Monad (void)
+import Foreign.C.Error (Errno (..), eFBIG)
 import GHC.IO.Exception (IOException (..))
 import Maru.Failure (exceptionText)
 import System.Exit (ExitCode (..), exitWith)
@@ -61,9 +62,12 @@ problem status line = throwIO (Problem status line)
 warn :: String -> IO ()
 warn line = void (orNothing (hPutStrLn stderr ("maru: " ++ line)))
 
--- | The system's own words, without the place.
+-- | The system's own words, without the place; of a limit of the caller's, what to do about it.
 reason :: IOException -> String
-reason e = if null (ioe_description e) then show (ioe_type e) else ioe_description e
+reason e
+  | fmap Errno (ioe_errno e) == Just eFBIG = ioe_description e ++ " (raise ulimit -f)"
+  | null (ioe_description e) = show (ioe_type e)
+  | otherwise = ioe_description e
 
 -- | For what may fail alone: the line that says why.
 orProblem :: IO a -> IO (Either String a)

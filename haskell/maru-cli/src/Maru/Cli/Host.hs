@@ -40,7 +40,7 @@ import System.Directory (listDirectory)
 import System.FilePath (takeDirectory, (</>))
 import System.Info (arch, compilerName, fullCompilerVersion)
 import System.Posix.Files (readSymbolicLink)
-import System.Posix.Resource (Resource (ResourceTotalMemory), ResourceLimit (..), ResourceLimits (softLimit), getResourceLimit)
+import System.Posix.Resource (Resource (ResourceFileSize, ResourceTotalMemory), ResourceLimit (..), ResourceLimits (softLimit), getResourceLimit)
 import System.Posix.Unistd (SystemID (nodeName, release, systemName), getSystemID)
 
 hostChecks :: [Check]
@@ -48,6 +48,7 @@ hostChecks =
   [ Check "kernel" kernel,
     Check "processors" processors,
     Check "memory limit" memoryLimit,
+    Check "file limit" fileLimit,
     Check "processes" processes,
     Check "huge pages" hugePages,
     Check "installed" installed,
@@ -93,16 +94,16 @@ processors = either refused judged <$> probeTopology
     quota 0 = ""
     quota q = ", cgroup grants " ++ show (fromIntegral q / 1000 :: Double) ++ " CPUs"
 
-memoryLimit :: IO Finding
-memoryLimit = judged . softLimit <$> getResourceLimit ResourceTotalMemory
+memoryLimit, fileLimit :: IO Finding
+memoryLimit = unlimited ResourceTotalMemory "address space is" "workers map regions sparsely and need address space: ulimit -v unlimited"
+fileLimit = unlimited ResourceFileSize "the size of files is" "boards, shared memory and reports are files to the kernel: ulimit -f unlimited"
+
+unlimited :: Resource -> String -> String -> IO Finding
+unlimited resource what remedy = judged . softLimit <$> getResourceLimit resource
   where
     judged limit = case limit of
-      ResourceLimit bytes ->
-        Finding
-          Doubtful
-          ("address space is limited to " ++ show (bytes `div` 1048576) ++ " MiB")
-          "workers map regions sparsely and need address space: ulimit -v unlimited"
-      _ -> Finding Good "address space is not limited" ""
+      ResourceLimit bytes -> Finding Doubtful (what ++ " limited to " ++ show (bytes `div` 1024) ++ " KiB") remedy
+      _ -> Finding Good (what ++ " not limited") ""
 
 processes :: IO Finding
 processes = judge . limitIn . fromRight "" <$> readText "/proc/self/limits"

@@ -33,10 +33,11 @@ checkWritable status file = try (checkReplaceable file) >>= either (\e -> proble
 -- | Holds these bytes, for the program that this process becomes.
 newReport :: ByteString -> IO Fd
 newReport bytes = do
-  scratch <- scratchDescriptor "maru-report" >>= either (problem maruFailed . ("no memory for the report: " ++)) pure
-  write scratch bytes
+  scratch <- scratchDescriptor "maru-report" >>= either noMemory pure
+  try (write scratch bytes) >>= either (noMemory . reason) pure
   scratch <$ setFdOption scratch CloseOnExec False
   where
+    noMemory why = problem maruFailed ("no memory for the report: " ++ why)
     write fd left = unless (ByteString.null left) $ do
       written <- ByteString.unsafeUseAsCStringLen left (\(p, n) -> fdWriteBuf fd (castPtr p) (fromIntegral n))
       write fd (ByteString.drop (fromIntegral written) left)

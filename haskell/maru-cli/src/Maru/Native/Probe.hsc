@@ -36,14 +36,14 @@ import Foreign.Marshal.Alloc (alloca, allocaBytes)
 import Foreign.Marshal.Array (allocaArray, peekArray)
 import Foreign.Ptr (Ptr, nullPtr)
 import Foreign.Storable (peek, peekByteOff)
-import GHC.IO.Exception (IOException (..))
+import Maru.Cli.Exit (reason)
 import System.IO.Unsafe (unsafePerformIO)
 import System.Posix.Types (Fd (..))
 
 #include <maru/wait.h>
 #include <probe.h>
 
--- | 'Left': why not, in the system's words.
+-- | 'Left': why not, as 'reason' says it.
 type Answer a = Either String a
 
 foreign import ccall unsafe "maru_probe_memfd" c_memfd :: IO CInt
@@ -104,7 +104,7 @@ foreign import ccall unsafe "maru_probe_overlay_options" c_overlayOptions :: CSt
 answer :: CInt -> Answer Int
 answer status
   | status >= 0 = Right (fromIntegral status)
-  | otherwise = Left (ioe_description (errnoToIOError "" (Errno (negate status)) Nothing Nothing))
+  | otherwise = Left (reason (errnoToIOError "" (Errno (negate status)) Nothing Nothing))
 
 -- | Shared memory without a name, sealed against resizing.
 probeMemfd :: IO (Answer ())

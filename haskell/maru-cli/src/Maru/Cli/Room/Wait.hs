@@ -202,7 +202,7 @@ policies = do
 
 -- | Which run as asked, which as another one, and why. Waiting works either way.
 judgePolicies :: [(String, Either String (Maybe (String, String)))] -> Finding
-judgePolicies answers = Finding (if null broken then Good else Bad) (intercalate "; " (asAsked : replaced ++ broken)) ""
+judgePolicies answers = Finding (if null broken then Good else Bad) (intercalate "; " (filter (not . null) (asAsked : replaced ++ broken))) ""
   where
     asAsked = intercalate ", " [n | (n, Right Nothing) <- answers]
     replaced = [n ++ " runs as " ++ other ++ ": " ++ why | (n, Right (Just (other, why))) <- answers]
