@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "contexts.h"
 #include "cpulist.h"
+#include "numbers.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -18,6 +19,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -93,17 +95,20 @@ void io_settle_on_node(unsigned node) {
   sched_setaffinity(0, sizeof near, CPU_COUNT(&near) > 0 ? &near : &allowed);
 }
 
-static bool first_thread_is_gone(void) {
+/* What the first thread of this process ended with, as exit has it; -1: it has not. */
+static int status_of_first_thread(void) {
   char path[64], text[512];
   snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)io_process.pid);
   long fd = io_raw(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0, 0, 0);
   if (fd < 0)
-    return false;
+    return -1;
   long got = io_raw(SYS_read, fd, (long)text, sizeof text - 1, 0, 0, 0);
   io_raw(SYS_close, fd, 0, 0, 0, 0, 0);
   text[got > 0 ? got : 0] = '\0';
-  const char *state = strrchr(text, ')');
-  return state != NULL && strncmp(state, ") Z", 3) == 0;
+  const char *state = strrchr(text, ')'), *last = strrchr(text, ' ');
+  if (state == NULL || strncmp(state, ") Z", 3) != 0)
+    return -1;
+  return WEXITSTATUS((int)mr_leading(last + 1, 0, INT32_MAX, 0));
 }
 
 /* Of this process, but for those that the kernel makes for an io_uring of the program's. */
@@ -128,14 +133,20 @@ static unsigned threads(void) {
 }
 
 /* A process whose first thread left by pthread_exit ends with its last thread, which must
- * not be us. */
+ * not be us.  That thread calls exit(0).  One that left by a system call gave the status, and no
+ * handlers run. */
 static void end_with_the_program(void) {
-  if (!first_thread_is_gone())
+  int status = status_of_first_thread();
+  if (status < 0)
     return;
   /* Relaxed: contexts that start meanwhile are started by a thread that lives. */
-  if (threads() == 1 + atomic_load_explicit(&running, memory_order_relaxed) &&
-      atomic_exchange_explicit(&leaving, 1, memory_order_relaxed) == 0)
+  if (threads() != 1 + atomic_load_explicit(&running, memory_order_relaxed) ||
+      atomic_exchange_explicit(&leaving, 1, memory_order_relaxed) != 0)
+    return;
+  /* Relaxed: it is set before we could find its thread gone. */
+  if (atomic_load_explicit(&first_thread_left, memory_order_relaxed))
     exit(0);
+  _exit(status);
 }
 
 static bool take_start(void) {
