@@ -146,6 +146,23 @@ static int absolute(pid_t tid, bool unified, char path[MR_GROUP_PATH]) {
              : -ENAMETOOLONG;
 }
 
+/* In the hierarchy that has the controller cpuset, else of version 2. */
+static int find_path(pid_t tid, bool *unified, char path[MR_GROUP_PATH]) {
+  *unified = own_path(tid, false, path) == -ENOENT;
+  return absolute(tid, *unified, path);
+}
+
+bool mr_group_cpus(pid_t tid, struct mr_cpus *cpus) {
+  char path[MR_GROUP_PATH];
+  bool unified;
+  if (find_path(tid, &unified, path) < 0)
+    return false;
+  for (char *slash; !read_effective(path, cpus); *slash = '\0')
+    if ((slash = strrchr(path, '/')) == NULL || slash == path)
+      return false;
+  return true;
+}
+
 /* systemd owns what it has not handed over, root may write there or not. */
 static bool kept_by_systemd(const char *home) {
   char path[MR_GROUP_PATH], value[8];
@@ -189,8 +206,8 @@ const char *mr_group_home(pid_t pid, const struct mr_cpus *base, char home[MR_GR
                           char *why, size_t room) {
   char text[MR_CPUS_TEXT];
   struct mr_cpus cpus;
-  bool unified = own_path(pid, false, home) == -ENOENT;
-  if (absolute(pid, unified, home) < 0 || access(home, F_OK) < 0)
+  bool unified;
+  if (find_path(pid, &unified, home) < 0 || access(home, F_OK) < 0)
     return snprintf(why, room, "no hierarchy of cgroups is mounted here"), why;
   if (strstr(home, "/" MR_GROUP_NAME) != NULL)
     return snprintf(why, room, "another maru run has placed it"), why;

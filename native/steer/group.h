@@ -26,6 +26,10 @@ const char *mr_group_home(pid_t pid, const struct mr_cpus *base, char home[MR_GR
 /* The cgroup of a thread in the hierarchy of `home`.  0 or a negative errno. */
 int mr_group_of(pid_t tid, const char *home, char path[MR_GROUP_PATH]);
 
+/* The CPUs that the thread's cgroup may use at present, of the nearest that has the controller.
+ * False: nobody says which. */
+bool mr_group_cpus(pid_t tid, struct mr_cpus *cpus);
+
 /* A group of ours: its name begins so, and the folder above it is a cgroup. */
 bool mr_group_permitted(const char *path);
 /* Where it has been made already, sets its CPUs. */

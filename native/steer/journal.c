@@ -107,6 +107,27 @@ void mr_journal_close(struct mr_journal *journal, bool keep) {
   mr_journal_forget(journal);
 }
 
+/* ---- looking ---------------------------------------------------------------------- */
+
+/* A thread's CPUs go offline, and its cgroup gets others.  What is left of those that it was given
+ * is still ours. */
+struct sight {
+  char now[MR_VALUE_MAX];
+  struct mr_cpus cpus;
+  const struct mr_cpus *usable; /* NULL: it has all that it was given, or nobody says */
+};
+
+static int look(const struct mr_journal *journal, const struct mr_target *target,
+                struct sight *sight) {
+  bool limited = mr_target_usable(target, journal->root, &sight->cpus);
+  sight->usable = limited ? &sight->cpus : NULL;
+  return mr_target_read(target, journal->root, sight->now);
+}
+
+static bool is_ours(const struct mr_change *change, const struct sight *sight) {
+  return mr_journal_wrote(change, sight->now, sight->usable);
+}
+
 /* ---- changing --------------------------------------------------------------------- */
 
 static int claim_file(struct mr_journal *journal, const struct mr_target *target) {
@@ -115,16 +136,18 @@ static int claim_file(struct mr_journal *journal, const struct mr_target *target
 }
 
 int mr_journal_note(struct mr_journal *journal, const struct mr_target *target, const char *value) {
-  char now[MR_VALUE_MAX];
-  int error = mr_target_read(target, journal->root, now);
+  struct sight sight;
+  int error = look(journal, target, &sight);
   if (error < 0)
     return error;
   struct mr_change *change = mr_journal_find(journal, target);
   /* One that was started with it is put back with those that nobody saw. */
-  bool inherited = change == NULL && target->tid != 0 && mr_journal_wrote_to_threads(journal, now);
-  if (strcmp(now, value) == 0 && (change != NULL || inherited))
+  bool inherited = change == NULL && target->tid != 0 &&
+                   mr_journal_wrote_to_threads(journal, sight.now, sight.usable);
+  if (strcmp(sight.now, value) == 0 && (change != NULL || inherited))
     return -EALREADY;
-  if (change != NULL && strcmp(now, change->found) != 0 && !mr_journal_wrote(change, now))
+  if (change != NULL && !mr_journal_shows(change->found, sight.now, sight.usable) &&
+      !is_ours(change, &sight))
     return -EPERM; /* somebody else's by now */
   int lock = -1;
   if (change == NULL && target->tid == 0) {
@@ -132,7 +155,7 @@ int mr_journal_note(struct mr_journal *journal, const struct mr_target *target, 
     error = lock < 0 ? lock : claim_file(journal, target);
   }
   if (error == 0 && change == NULL) {
-    change = mr_journal_add_change(journal, target, inherited ? journal->base : now);
+    change = mr_journal_add_change(journal, target, inherited ? journal->base : sight.now);
     error = change == NULL ? -ENOMEM : 0;
     if (error == 0 && target->tid != 0) {
       change->process = mr_process_of(target->tid);
@@ -175,12 +198,12 @@ int mr_journal_make(struct mr_journal *journal, const struct mr_target *target, 
 /* ---- putting back ------------------------------------------------------------------- */
 
 static int write_found(struct mr_journal *journal, const struct mr_change *change) {
-  char now[MR_VALUE_MAX];
+  struct sight sight;
   const struct mr_target *target = &change->target;
   if (target->tid != 0 && mr_journal_ungroup(journal, target->tid)) {
-    int error = mr_target_read(target, journal->root, now);
+    int error = look(journal, target, &sight);
     /* Else its cgroup has other CPUs by now. */
-    if (error < 0 || strcmp(now, change->found) == 0 || !mr_journal_wrote(change, now))
+    if (error < 0 || strcmp(sight.now, change->found) == 0 || !is_ours(change, &sight))
       return error;
   }
   int error = mr_target_write(target, journal->root, change->found);
@@ -190,9 +213,9 @@ static int write_found(struct mr_journal *journal, const struct mr_change *chang
 
 /* 0 also when there is nothing to do: it is gone, as it was, or somebody else's. */
 static int put_back(struct mr_journal *journal, struct mr_change *change) {
-  char now[MR_VALUE_MAX];
-  int error = mr_target_read(&change->target, journal->root, now);
-  if (error == 0 && strcmp(now, change->found) != 0 && mr_journal_wrote(change, now))
+  struct sight sight;
+  int error = look(journal, &change->target, &sight);
+  if (error == 0 && strcmp(sight.now, change->found) != 0 && is_ours(change, &sight))
     error = write_found(journal, change);
   if (error < 0 && error != -ESRCH && error != -ENOENT)
     return error;
@@ -224,11 +247,14 @@ struct strays {
 static void put_back_stray(pid_t tid, void *argument) {
   struct strays *strays = argument;
   struct mr_target target = {.tid = tid, .start = mr_start_time(tid)};
-  char now[MR_VALUE_MAX];
-  if (mr_target_read(&target, "", now) == 0 && strcmp(now, strays->journal->base) != 0 &&
-      mr_journal_wrote_to_threads(strays->journal, now) &&
-      mr_target_write(&target, "", strays->journal->base) == 0)
-    strays->put_back++;
+  const struct mr_journal *journal = strays->journal;
+  struct sight sight;
+  if (look(journal, &target, &sight) < 0 ||
+      mr_journal_shows(journal->base, sight.now, sight.usable) ||
+      !mr_journal_wrote_to_threads(journal, sight.now, sight.usable))
+    return;
+  int error = mr_target_write(&target, journal->root, journal->base);
+  strays->put_back += error == 0 || error == -ERANGE; /* as above */
 }
 
 static int back_strays(struct mr_journal *journal) {

@@ -39,15 +39,28 @@ struct mr_change *mr_journal_add_change(struct mr_journal *journal, const struct
   return change;
 }
 
-bool mr_journal_wrote(const struct mr_change *change, const char *value) {
+bool mr_journal_shows(const char *value, const char *now, const struct mr_cpus *usable) {
+  char text[MR_CPUS_TEXT];
+  struct mr_cpus set;
+  if (strcmp(value, now) == 0)
+    return true;
+  if (usable == NULL || !mr_cpus_parse_list(value, &set))
+    return false;
+  mr_cpus_keep(&set, usable);
+  mr_cpus_list(&set, text);
+  return strcmp(text, now) == 0;
+}
+
+bool mr_journal_wrote(const struct mr_change *change, const char *now,
+                      const struct mr_cpus *usable) {
   for (size_t i = 0; i < change->wrote_count; i++)
-    if (strcmp(change->wrote[i], value) == 0)
+    if (mr_journal_shows(change->wrote[i], now, usable))
       return true;
   return false;
 }
 
 static int add_wrote(struct mr_change *change, const char *value) {
-  if (mr_journal_wrote(change, value))
+  if (mr_journal_wrote(change, value, NULL))
     return 0;
   char **grown = reallocarray(change->wrote, change->wrote_count + 1, sizeof *grown);
   if (grown == NULL)
@@ -60,15 +73,16 @@ static int add_wrote(struct mr_change *change, const char *value) {
   return 0;
 }
 
-bool mr_journal_wrote_to_threads(const struct mr_journal *journal, const char *value) {
+bool mr_journal_wrote_to_threads(const struct mr_journal *journal, const char *now,
+                                 const struct mr_cpus *usable) {
   for (size_t i = 0; i < journal->mask_count; i++)
-    if (strcmp(journal->masks[i], value) == 0)
+    if (mr_journal_shows(journal->masks[i], now, usable))
       return true;
   return false;
 }
 
 static int add_mask(struct mr_journal *journal, const char *value) {
-  if (mr_journal_wrote_to_threads(journal, value))
+  if (mr_journal_wrote_to_threads(journal, value, NULL))
     return 0;
   char **grown = reallocarray(journal->masks, journal->mask_count + 1, sizeof *grown);
   if (grown == NULL)

@@ -18,9 +18,15 @@
 struct mr_change *mr_journal_find(const struct mr_journal *journal, const struct mr_target *target);
 struct mr_change *mr_journal_add_change(struct mr_journal *journal, const struct mr_target *target,
                                         const char *found);
-bool mr_journal_wrote(const struct mr_change *change, const char *value);
-/* A value that any thread of the run was given, before or now: what it starts inherits it. */
-bool mr_journal_wrote_to_threads(const struct mr_journal *journal, const char *value);
+/* Whether a target that was given `value` shows `now`: a thread has only those of its CPUs that are
+ * `usable`.  NULL: it has all. */
+bool mr_journal_shows(const char *value, const char *now, const struct mr_cpus *usable);
+/* The same of all that it was given by us. */
+bool mr_journal_wrote(const struct mr_change *change, const char *now,
+                      const struct mr_cpus *usable);
+/* Of what any thread of the run was given, before or now: what it starts inherits it. */
+bool mr_journal_wrote_to_threads(const struct mr_journal *journal, const char *now,
+                                 const struct mr_cpus *usable);
 /* Notes a value that is about to be written, or was. */
 int mr_journal_add_value(struct mr_journal *journal, struct mr_change *change, const char *value);
 int mr_journal_add_group(struct mr_journal *journal, const char *path, const char *cpus);

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "target.h"
 
+#include "group.h"
 #include "task.h"
 
 #include <errno.h>
@@ -78,18 +79,34 @@ static int open_file(const struct mr_target *target, const char *root, int flags
   return fd < 0 ? -errno : fd;
 }
 
-static int read_file(const struct mr_target *target, const char *root, char value[MR_VALUE_MAX]) {
-  char text[MR_VALUE_MAX];
+static int read_text(const struct mr_target *target, const char *root, char text[MR_VALUE_MAX]) {
   int fd = open_file(target, root, O_RDONLY);
   if (fd < 0)
     return fd;
-  ssize_t got = read(fd, text, sizeof text - 1);
+  ssize_t got = read(fd, text, MR_VALUE_MAX - 1);
   int error = got < 0 ? -errno : 0;
   close(fd);
+  text[got > 0 ? got : 0] = '\0';
+  return error;
+}
+
+static int read_file(const struct mr_target *target, const char *root, char value[MR_VALUE_MAX]) {
+  char text[MR_VALUE_MAX];
+  int error = read_text(target, root, text);
   if (error < 0)
     return error;
-  text[got] = '\0';
   return mr_target_form(target, text, value) < 0 ? -ENODATA : 0;
+}
+
+bool mr_target_usable(const struct mr_target *target, const char *root, struct mr_cpus *usable) {
+  const struct mr_target online = {.path = "sys/devices/system/cpu/online"};
+  char text[MR_VALUE_MAX];
+  struct mr_cpus group;
+  if (target->tid == 0 || read_text(&online, root, text) < 0 || !mr_cpus_parse_list(text, usable))
+    return false;
+  if (mr_group_cpus(target->tid, &group))
+    mr_cpus_keep(usable, &group);
+  return true;
 }
 
 int mr_target_read(const struct mr_target *target, const char *root, char value[MR_VALUE_MAX]) {

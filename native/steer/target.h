@@ -27,6 +27,10 @@ bool mr_target_same(const struct mr_target *a, const struct mr_target *b);
  * gone; -ENODATA: not understood; another negative errno. */
 int mr_target_read(const struct mr_target *target, const char *root, char value[MR_VALUE_MAX]);
 
+/* The CPUs that a thread can have at present, whatever it was given: those that are online, and in
+ * its cgroup.  False: nobody says which. */
+bool mr_target_usable(const struct mr_target *target, const char *root, struct mr_cpus *usable);
+
 /* Brings a value into that form: 0 or -EINVAL. */
 int mr_target_form(const struct mr_target *target, const char *text, char value[MR_VALUE_MAX]);
 

@@ -147,6 +147,21 @@ def threads(root):
     end(s)
 
 
+def offline(root):
+    """A folder cannot take a CPU away from a thread.  The test does that, and the folder says why."""
+    s = subject("import subprocess; p = subprocess.Popen(['sleep', '50']); print(p.pid, flush=True); p.wait()", first := [])
+    child = int(first[0])
+    os.sched_setaffinity(child, {1})
+    r, said = run(root, s.pid, f"set {child} {start_of(child)} 0-1")
+    os.sched_setaffinity(child, {0})
+    os.makedirs(f"{root}/sys/devices/system/cpu")
+    with open(f"{root}/sys/devices/system/cpu/online", "w") as f:
+        f.write("0,2-3\n")
+    r.over()
+    check("a thread is put back though a CPU of its is offline", os.sched_getaffinity(child) != {1} or journals(root))
+    end(s)
+
+
 def orphan(root):
     """Nothing but its environment says any more whose it is."""
     s = subject("""
@@ -177,6 +192,7 @@ def cases():
         part(root, s)
     if TWO:
         threads(root)
+        offline(machine())
         orphan(root)
     else:
         print("skipped: threads need CPUs 0 and 1")
