@@ -311,6 +311,7 @@ plans =
         let linked bytes = linkageOf (Described (interpreterOf bytes bytes) (isGo bytes) Nothing)
         madeOf (Chars.pack "rchar: 5\nsyscr: 30\nsyscw: 12\n") @?= 42
         treeOf (IntMap.fromList [(2, 1), (3, 2), (4, 9), (1, 0)]) [] 1 @?= [1, 2, 3]
+        treeOf (IntMap.fromList [(1, 3), (2, 1), (3, 2)]) [] 1 @?= [1, 2, 3] -- read while 3 was given anew
         linked (Chars.pack "#!/bin/sh") @?= Unknown
         linked (elf [1, 2]) @?= Static
         linked (elf [1, 3]) @?= Dynamic

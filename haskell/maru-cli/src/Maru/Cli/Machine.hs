@@ -147,15 +147,16 @@ parents roots = do
   known <- forM pids $ \pid -> fmap ((,) pid . statParent) . parseStat <$> textOf (processFolder roots pid </> "stat")
   pure (IntMap.fromList (catMaybes known))
 
--- | Those below a process, itself first if it lives, without those at or below others.
+-- | Those below a process, itself first if it lives, without those at or below others. Each once:
+-- parents that were read one after another can be a circle, where a number was given anew meanwhile.
 treeOf :: IntMap Int -> [Int] -> Int -> [Int]
-treeOf parentOf without root = filter (`notElem` without) (grow [root | IntMap.member root parentOf])
+treeOf parentOf without root = grow (IntSet.fromList without) [root | IntMap.member root parentOf]
   where
     children = IntMap.fromListWith (++) [(parent, [pid]) | (pid, parent) <- IntMap.toDescList parentOf]
-    grow [] = []
-    grow (pid : more)
-      | pid `elem` without = grow more
-      | otherwise = pid : grow (IntMap.findWithDefault [] pid children ++ more)
+    grow _ [] = []
+    grow seen (pid : more)
+      | IntSet.member pid seen = grow seen more
+      | otherwise = pid : grow (IntSet.insert pid seen) (IntMap.findWithDefault [] pid children ++ more)
 
 processFolder :: Roots -> Int -> FilePath
 processFolder roots pid = rootProcesses roots </> "proc" </> show pid
