@@ -20,6 +20,7 @@
 
 #if MARU_RTS_REGIONS
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -41,14 +42,42 @@ static W_ blocks_in_use(void) {
   return &n_alloc_blocks ? n_alloc_blocks : mblocks_allocated * BLOCKS_PER_MEGABLOCK;
 }
 
+/* Whether the heap's addresses have so many megablocks in a row that are free. Under the
+   block allocator's lock. */
+static bool in_a_row(size_t megablocks) {
+  W_ end = mblock_address_space.begin;
+  void *state;
+  for (char *m = getFirstMBlock(&state); m; m = getNextMBlock(&state, m)) {
+    if ((W_)m >= end + group_bytes(megablocks))
+      return true;
+    end = (W_)m + IMAGE_BLOCK;
+  }
+  return mblock_address_space.end >= end + group_bytes(megablocks);
+}
+
+/* Under `ulimit -v` the heap's addresses are few, and what earlier regions left lies scattered.
+   Else they are so many that what is allocated cannot part them all: nobody needs to look. */
+static bool has_addresses(size_t megablocks) {
+  W_ all = (mblock_address_space.end - mblock_address_space.begin) / IMAGE_BLOCK;
+  if (all - mblocks_allocated > (mblocks_allocated + 1) * megablocks)
+    return true;
+  if (&sm_mutex) {
+    OS_ACQUIRE_LOCK(&sm_mutex);
+  }
+  bool there = in_a_row(megablocks);
+  if (&sm_mutex) {
+    OS_RELEASE_LOCK(&sm_mutex);
+  }
+  return there;
+}
+
 /* Is there room for so many megablocks, as far as can be told? The block allocator ends the
    program where there is none. */
 static int probe(size_t megablocks) {
   W_ limit = RtsFlags.GcFlags.maxHeapSize;
   if (limit && blocks_in_use() + megablocks * BLOCKS_PER_MEGABLOCK >= limit)
     return -ENOMEM;
-  W_ space = mblock_address_space.end - mblock_address_space.begin;
-  if (mblocks_allocated + megablocks >= space / IMAGE_BLOCK)
+  if (!has_addresses(megablocks))
     return -ENOMEM;
   void *p = mmap(NULL, group_bytes(megablocks), PROT_READ | PROT_WRITE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -5,22 +5,27 @@ module Main (main) where
 
 import Control.Concurrent (setNumCapabilities, threadDelay)
 import Control.Exception (evaluate)
-import Control.Monad (forM, replicateM, replicateM_, void)
+import Control.Monad (forM, forM_, replicateM, replicateM_, void, when)
 import Data.Int (Int64)
 import Data.List (foldl')
 import qualified Data.Map.Strict as Map
 import Data.Word (Word32)
 import GHC.Stats (GCDetails (gcdetails_threads), RTSStats (gc, gcs, major_gcs), getRTSStats)
 import Maru
-import System.Exit (ExitCode (..))
+import System.Environment (getArgs, getExecutablePath)
+import System.Exit (ExitCode (..), die)
 import System.Mem (performMajorGC)
 import System.Posix.Process (exitImmediately, forkProcess, getProcessStatus)
 import qualified System.Posix.Process as Process
+import System.Process (readProcessWithExitCode)
 import Test.Tasty (defaultMain, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 
 main :: IO ()
-main =
+main = getArgs >>= \given -> if given == ["scattered"] then scattered else suite
+
+suite :: IO ()
+suite =
   defaultMain $
     testGroup
       "the caller's heap"
@@ -70,6 +75,11 @@ main =
           let stacked = parMapM options {chunking = Fixed 1} numbers [1 .. 128] >>= evaluate . sum . map sum
           totals <- replicateM 20 stacked
           totals @?= replicate 20 (sum (map (sum . numbers) [1 .. 128])),
+        testCase "where addresses are few (ulimit -v), regions take only what is free in a row" $ do
+          -- The run-time system ended the process where it found nothing for a region.
+          program <- getExecutablePath
+          ends <- replicateM 6 $ readProcessWithExitCode "sh" ["-c", "ulimit -s 1024; ulimit -v 1200000; exec \"$0\" scattered +RTS -A1m", program] ""
+          ends @?= replicate 6 (ExitSuccess, "", ""),
         testCase "two capabilities: one thread collects while workers live, two before and after" $ do
           setNumCapabilities 2
           before <- collectors
@@ -99,6 +109,12 @@ main =
           let sizes = [read size | line <- status, ["FDSize:", size] <- [words line]] :: [Int]
           assertBool (show sizes) (sizes >= [256])
       ]
+
+-- | Regions come and go, and results in them stay for a while.
+scattered :: IO ()
+scattered = forM_ [1 .. 30] $ \k -> do
+  ys <- parMapM options (\x -> [x .. x + 2000]) [k .. k + 40 :: Int]
+  when (map sum ys /= [sum [x .. x + 2000] | x <- [k .. k + 40]]) $ die "results differ"
 
 options :: Options
 options = defaultOptions {backend = Shm, workers = Workers 4}

@@ -53,19 +53,26 @@ foreign import ccall unsafe "maru_log_next" c_logNext :: Ptr CLog -> Ptr () -> I
 
 foreign import ccall unsafe "maru_log_release" c_logRelease :: Ptr CLog -> IO ()
 
--- | A log with that many bytes of address space; halved until the system
--- grants it (@ulimit -v@), down to 256 KiB. A record that does not fit is refused by itself.
---
--- With how many bytes it has.
+-- | A log with that many bytes of address space, and how many it has. Where fewer are left (@ulimit -v@)
+-- it takes a quarter of the half, quarter, eighth … that the system would grant: the stacks of threads need
+-- some, too. At least 256 KiB. A record that does not fit is refused by itself.
 newLog :: Word64 -> IO (Log, Word64)
-newLog wanted = alloca $ \out -> do
-  r <- c_logCreate out wanted
-  if r == 0
-    then (\l -> (Log l, wanted)) <$> peek out
-    else
-      if wanted > 256 * 1024
-        then newLog (wanted `div` 2)
-        else refused "a channel in shared memory" r
+newLog wanted = create wanted >>= either (smallerLog (wanted `div` 2)) pure
+
+smallerLog :: Word64 -> CInt -> IO (Log, Word64)
+smallerLog size refusal
+  | size < least = refused "a channel in shared memory" refusal
+  | otherwise = create size >>= either (smallerLog (size `div` 2)) modest
+  where
+    least = 256 * 1024
+    modest (made, _)
+      | size < 4 * least = pure (made, size)
+      | otherwise = freeLog made >> create (size `div` 4) >>= either (smallerLog (size `div` 8)) pure
+
+create :: Word64 -> IO (Either CInt (Log, Word64))
+create size = alloca $ \out -> do
+  r <- c_logCreate out size
+  if r == 0 then (\l -> Right (Log l, size)) <$> peek out else pure (Left r)
 
 freeLog :: Log -> IO ()
 freeLog (Log l) = c_logDestroy l
