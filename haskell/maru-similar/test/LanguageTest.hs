@@ -24,7 +24,7 @@ import Maru.Similar.Evidence (Shown (..), evidence, programOf, usualIn)
 import Maru.Similar.Extend
 import Maru.Similar.Grammar
 import Maru.Similar.Language
-import Maru.Similar.Match (PairScore (..), ViewScore (..))
+import Maru.Similar.Match (PairScore (..), Span (..), Tile (..), ViewScore (..))
 import Maru.Similar.Output (json)
 import Maru.Similar.Structure (Act (..))
 import Maru.Similar.Token hiding (Error)
@@ -61,9 +61,12 @@ tests =
       property "any bytes: tokens ascend within the text, and are the same again" 300 $
         forAll anySource $ \(l, text) ->
           counterexample (show (l, text)) (wellFormed (B.length text) (lexSource l text) && lexSource l (B.copy text) == lexSource l text),
-      testGroup "200 KB in one line, in time" [testCase (languageName l ++ ": " ++ show (B.take 8 unit)) (longLine l unit) | l <- [C, Python, JavaScript, Rust, Haskell, Lua, Ruby], unit <- hardUnits],
+      testGroup "200 KB in one line, in time" [testCase (languageName l ++ ": " ++ show (B.take 8 unit)) (longLine l unit) | l <- [C, Python, JavaScript, Rust, Haskell, Lua, Ruby, Sql], unit <- hardUnits],
       testCase "800 KB of dashes that are no comment, in time" $
         forM_ [Haskell, Lua, Sql] $ \l -> longLine l ("x = " <> BC.replicate 800000 '-' <> ">"),
+      testCase "800 KB of tags that never end, and of some in each other, in time" $ do
+        longLine Sql (BC.unwords ["$a" <> BC.pack (show i) <> "$ '" | i <- [1 .. 80000 :: Int]])
+        longLine Sql (BC.unwords (concat [["$a" <> n <> "$", "'"] | n <- numbers] ++ ["$a" <> n <> "$" | n <- reverse numbers])),
       testCase "4 MB of brackets that never end, in time" $
         longLine Ruby (BC.concat (replicate 1400000 "%(\n")),
       testGroup "acts" [testCase (languageName l) (withGrammar l (\g -> actsOf l g text @?= (0, acts))) | (l, text, acts) <- acted],
@@ -81,6 +84,20 @@ tests =
       testCase "what a formatter changes changes no view" $
         forM_ formatted $ \(l, text, other) ->
           assertEqual (show (l, text)) (viewed l mempty text) (viewed l mempty other),
+      testGroup
+        "what a language reads alike changes no view"
+        [ testCase (show (l, other)) $ do
+            let alike grammars = assertEqual "" (viewed l grammars text) (viewed l grammars other)
+            alike mempty
+            if hasGrammar l then withGrammar l (alike . Map.singleton l) else pure ()
+          | (l, text, other) <- readAlike
+        ],
+      testCase "what is skipped whatever is defined hides nothing else" $
+        forM_ shownStill $ \text ->
+          assertBool (show text) ("seen" `elem` spelled C text),
+      testCase "what is written otherwise is shown as it is written" $ do
+        let text = "int f(int a) <% return a<:1:> + g(??-a, h\\\n1); %>\n"
+        [B.take (spanBytes s) (B.drop (spanStart s) text) | s <- map (tileRight . shownTile) (matches [Source C "a.c" "int f(int a) { return a[1] + g(~a, h1); }"] [Source C "b.c" text])] @?= [B.init text],
       testCase "where capitals are small letters, they change no view" $
         forM_ [(Sql, "SELECT Name, count(*) FROM t WHERE x IS NOT NULL"), (Php, "<?php IF ($a) { Foreach (F($b) as $c) { ECHO $c; } } Function g() { Return 1; }")] $ \(l, text) ->
           assertEqual (show (l, text)) (viewed l mempty (BC.map toLower text)) (viewed l mempty text),
@@ -157,6 +174,7 @@ tests =
   where
     matches left right = evidence 9 mempty (programOf 9 [] left) (programOf 9 [] right)
     name i = BC.pack (show (100 + i))
+    numbers = map (BC.pack . show) [1 .. 40000 :: Int]
     one i = let l = written' !! (i `mod` 5) in Source l ("x." <> BC.pack (languageName l)) (written l (program (i `div` 3)))
 
 -- | Two of each that a formatter takes for the same.
@@ -167,6 +185,61 @@ formatted =
     ++ [(l, "x = [f(a)]\ny = b", "x = [f(a,),];\ny = b;") | l <- [Python, JavaScript, TypeScript, Tsx, Ruby, Kotlin, Swift, Scala, Go, Lua, R, Haskell]]
     ++ [(l, "x = { f(a), b };", "x = {\n  f(a),\n  b,\n};") | l <- [C, Cpp, CSharp, Rust, Java]]
     ++ [(Python, "x = '''a\nb'''", "x = \"\"\"a\nb\"\"\"")]
+
+-- | Two of each that a language takes for the same.
+readAlike :: [(Language, ByteString, ByteString)]
+readAlike =
+  concat
+    [ [ (l, "int f() { return 1; }\n", "int f() { // a \\\n  junk 'b \\ \t\n more\n return 1; }\n"),
+        (l, "while (a) b(12);\n", "wh\\\nile (a) b\\\r\n(1\\\n2);\n"),
+        (l, "#define A(x) f(x) + 1\nint a;\n", "#define A(x) f(x) \\\n  + 1\nint a;\n"),
+        (l, "#include <a.h>\nint f(int *a) { return a[1]; }\n", "%:include <a.h>\nint f(int *a) <% return a<:1:>; %>\n"),
+        (l, "int f(int *a) { return a[1] | ~a[2] || 0; }\n", "int f(int *a) ??< return a??(1??) ??! ??-a??(2??) ??!??! 0; ??>\n"),
+        (l, "f(\"a\");\n", "f(\"a\\\n\");\n"),
+        (l, "int f() { for (;;) { if (a) { b(); } else { c(); } } }\n", "int f() {; for (;;) {;; if (a) { b();; }; else { c(); }; ; } };\n")
+      ]
+        ++ [ (l, "a();\nb();\n", "a();\n" <> skipped' <> "b();\n")
+             | skipped' <-
+                 [ "#if 0\nx(); don't \"\n#endif\n",
+                   "#  if false\nx();\n#if A\ny();\n#else\nz();\n#endif\n#endif /* c */\n",
+                   "#if (0) // b\nx(); /*\n#endif\n*/ y();\n# endif\n",
+                   "%:if 0x0UL\nx();\n%:endif\n",
+                   "#if 1\n#else\nx();\n#endif\n",
+                   "#if !0\n#elif A\nx();\n#else\ny();\n#endif\n",
+                   "#if 0\nx();\n#elif 0\ny();\n#endif\n"
+                 ]
+           ]
+        ++ [(l, "a();\nb();\nc();\n", "a();\n#if 0\nx();\n#else\nb();\n#endif\nc();\n")]
+      | l <- [C, Cpp]
+    ]
+    ++ [ (Sql, "SELECT a, t.b FROM t WHERE x[1] = 2", "SELECT `a`, [t].[b] FROM [T] WHERE x[1] = 2"),
+         (Kotlin, "fun f(a: Int) = g(a)\n", "fun `f`(`a`: Int) = `g`(a)\n"),
+         (Python, "x = a + b\nf(x)  # c\ny\n", "x = a + \\\n   b\nf \\\n(x)  # c \\\ny\n"),
+         (Ruby, "x = a + b\nf(x) # c\ny\n", "x = a + \\\n  b\nf(x) # c \\\ny\n"),
+         (Java, inClass "if (a) { b(); }", inClass "\\u0069f (\\uu0061) { b\\u0028); }"),
+         (Java, inClass "for (;;) { a(); } if (b) { c(); } else { d(); }", inClass ";for (;;) {; a();; }; if (b) { c(); ; ; } else { d(); };"),
+         (CSharp, "if (a) { b(); }", "if (\\u0061) {; b();; };"),
+         (JavaScript, "f(a, /b/, 'c\"d');", "\\u0066(a, /\\u0062/, '\\u0063\"d');")
+       ]
+  where
+    inClass body = "class A { void m() { " <> body <> " } }"
+
+-- | In C: none of it is skipped.
+shownStill :: [ByteString]
+shownStill =
+  [ "/*\n#if 0\n*/ seen /*\n#endif\n*/",
+    "a = \"\\\n#if 0\";\nseen\n#endif\n",
+    "#if 0\nseen\n",
+    "#if 0\n#endif\nseen\n#endif\n",
+    "#if 0 /*\n*/ || 1\nseen\n#endif\n",
+    "#if true\nseen\n#else\nseen\n#endif\n",
+    "#if 0b1\nseen\n#else\n#endif\n",
+    "#if A\nx\n#else\nseen\n#endif\n",
+    "#if 0\n#else\n#if 1\nseen\n#endif\n#endif\n",
+    "#if 0\n#elif A\nseen\n#endif\n",
+    "// what??/\nseen\n",
+    "#define A \\\n#if 0\nseen\n#define B \\\n#endif\n"
+  ]
 
 -- | All that the generator writes.
 written', generic :: [Language]
@@ -238,6 +311,13 @@ lexed' =
     (JavaScript, "`a${b(`/*`, '`')}` c", ["`a${b(`/*`, '`')}`", "c"]),
     (Kotlin, "\"a${b[\"/*\"]}\" c", ["\"a${b[\"/*\"]}\"", "c"]),
     (Ruby, "\"a#{b(\"#\")}\" c", ["\"a#{b(\"#\")}\"", "c"]),
+    -- Between tags stands code, and no text goes on behind them.
+    (Sql, "AS $$ don't x $$ 'b' $a$ $$ y $$ 'z' $a$; $1", ["AS", "$$", "don", "'", "t", "x", "$$", "'b'", "$a$", "$$", "y", "$$", "'z'", "$a$", ";", "$1"]),
+    (Sql, "a[i] [b c] `d e` [1, 2]", ["a", "[", "i", "]", "[b c]", "`d e`", "[", "1", ",", "2", "]"]),
+    -- A statement that is empty means nothing; a semicolon that ends a value or a type does.
+    (Java, "enum A { B(1) { int c() {; } }; }; int[] d = { 1 }; e = f -> { g();; }; new H() { };", ["enum", "A", "{", "B", "(", "1", ")", "{", "int", "c", "(", ")", "{", "}", "}", ";", "}", ";", "int", "[", "]", "d", "=", "{", "1", "}", ";", "e", "=", "f", "->", "{", "g", "(", ")", ";", "}", ";", "new", "H", "(", ")", "{", "}", ";"]),
+    (C, "struct a { int b; }; while (c); if (d) ; x = (int[]) { 1 };", ["struct", "a", "{", "int", "b", ";", "}", ";", "while", "(", "c", ")", ";", "if", "(", "d", ")", ";", "x", "=", "(", "int", "[", "]", ")", "{", "1", "}", ";"]),
+    (Cpp, "a<::b> x; c<:1:> \"<:\"; auto f = [](int y) { };", ["a", "<", "::", "b", ">", "x", ";", "c", "<:", "1", ":>", "\"<:\"", ";", "auto", "f", "=", "[", "]", "(", "int", "y", ")", "{", "}", ";"]),
     -- A sharp sign does not always open a comment, nor only where it always does.
     (Php, "<?php #[A] f(); # b", ["<?php", "#[", "A", "]", "f", "(", ")", ";"]),
     (Sql, "# don't\na # b\n  #> 'c'", ["a", "#", "b", "#", ">", "'c'"]),
@@ -281,6 +361,8 @@ unclosed =
     (Lua, "--[=[ [=[", 2, 2),
     (JavaScript, "`${", 1, 1),
     (Ruby, "<<~A", 0, 0),
+    (Sql, "$a$", 1, 1),
+    (Sql, "$$ ' $$", 1, 1),
     (C, "\x01", 1, 0)
   ]
 
@@ -295,7 +377,7 @@ spelledKinds l = tokenKinds . lexSource l
 anySource :: Gen (Language, ByteString)
 anySource = (,) <$> elements generic <*> (B.concat <$> listOf (oneof [elements pieces, B.pack <$> vectorOf 3 arbitrary]))
   where
-    pieces = ["/*", "*/", "//", "#", "--", "{-", "-}", "\"", "'", "`", "\"\"\"", "'''", "\\", "\n", " ", "x", "12.5", "import ", "import (", "(", ")", "{", "}", "[[", "]]", "/", "[", "]", "=", "->", "\xc3\xa9", "\0", "\r", "use {", "module ", "where", ";", "<?php", "?>", "=begin", "=end", "<a>", "</a>", "<b/>", "<", ">", "%w(", "%"]
+    pieces = ["/*", "*/", "//", "#", "--", "{-", "-}", "\"", "'", "`", "\"\"\"", "'''", "\\", "\n", " ", "x", "12.5", "import ", "import (", "(", ")", "{", "}", "[[", "]]", "/", "[", "]", "=", "->", "\xc3\xa9", "\0", "\r", "use {", "module ", "where", ";", "<?php", "?>", "=begin", "=end", "<a>", "</a>", "<b/>", "<", ">", "%w(", "%", "$$", "$a$", "\\\n", "??/", "??=", "<%", "%:", "#if 0\n", "\n#else\n", "\n#endif\n", ";", "\\u0061"]
 
 wellFormed :: Int -> Tokens -> Bool
 wellFormed size ts = and (zipWith (<=) (0 : ends) starts) && and (zipWith (<) starts ends) && all (<= size) ends && tokenUnclosed ts <= tokenErrors ts && all ((`elem` [minBound .. maxBound]) . tokenKind ts) is && tokenErrors ts == length (filter ((== Token.Error) . tokenKind ts) is)
@@ -304,7 +386,7 @@ wellFormed size ts = and (zipWith (<=) (0 : ends) starts) && and (zipWith (<) st
     (starts, ends) = (map (tokenStart ts) is, map (tokenEnd ts) is)
 
 hardUnits :: [ByteString]
-hardUnits = ["\"", "\\\"", "'", "/*", "/* ", "{-", "/", "/[", "=/", "\"\"\"", "'''", "`", "import (", "\nimport (", "\nuse {", "\nimport /*", "\nmodule ", "--", "--\n", "\r", "[[", "(", "\xff", "$", "=<a ", "=<a {", "=<a>", "=<a>{", "=<a<", "%w(", "= %(", "R\"a(", "r#\"", "<<~A ", "\"#{", "`${", "[==["]
+hardUnits = ["\"", "\\\"", "'", "/*", "/* ", "{-", "/", "/[", "=/", "\"\"\"", "'''", "`", "import (", "\nimport (", "\nuse {", "\nimport /*", "\nmodule ", "--", "--\n", "\r", "[[", "(", "\xff", "$", "=<a ", "=<a {", "=<a>", "=<a>{", "=<a<", "%w(", "= %(", "R\"a(", "r#\"", "<<~A ", "\"#{", "`${", "[==[", "$$", "$$ ", "\\\n", "??/\n", "\n#if 0\n", "\\ ", "{;", "\\u0061"]
 
 longLine :: Language -> ByteString -> Assertion
 longLine l unit = timeout 20000000 (pure $! VU.sum (tokenEnds (lexSource l (B.concat (replicate (max 1 (200000 `div` B.length unit)) unit)))) `seq` ()) >>= (@?= Just ())

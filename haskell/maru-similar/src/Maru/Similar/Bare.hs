@@ -23,6 +23,7 @@ import Foreign.Marshal.Utils (copyBytes, fillBytes)
 import Foreign.Ptr (castPtr, plusPtr)
 import Foreign.Storable (pokeByteOff)
 import Maru.Similar.Language (Layout (..))
+import Maru.Similar.Lexer.Bytes (lineEnd, white)
 import Maru.Similar.Token
 
 data Bare = Bare
@@ -75,14 +76,15 @@ bareLines layout most source ts
     gap i
       | i + 1 == tokenCount ts = "\n"
       | B.null between = ""
-      | B.any lineEnd between = "\n" <> column between
+      | B.any lineEnd between && not (joins between) = "\n" <> column between
       | layout == Columns = B.map blank between
       | otherwise = " "
       where
         between = B.take (tokenStart ts (i + 1) - tokenEnd ts i) (B.drop (tokenEnd ts i) source)
+    -- A backslash that is no token's nor a comment's joins two lines.
+    joins between = maybe False (\(before, w) -> w == 92 && B.all white before) (B.unsnoc (B.takeWhile (not . lineEnd) between))
     column = B.map blank . B.takeWhileEnd (not . lineEnd)
     blank w = if w == 9 then 9 else 32
-    lineEnd w = w == 10 || w == 13
 
 -- | The token that the byte is of, or that it is behind; 0 where there is none. O(log n).
 tokenAt :: Bare -> Int -> Int

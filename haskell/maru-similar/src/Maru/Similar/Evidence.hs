@@ -22,7 +22,7 @@ import qualified Data.Vector as V
 import qualified Data.Vector.Unboxed as VU
 import Data.Word (Word32, Word64)
 import Maru.Similar.Corpus (Source (..))
-import Maru.Similar.Language (Language, familyHead, lexSource)
+import Maru.Similar.Language (Language, Reading (..), familyHead, readSource)
 import Maru.Similar.Match hiding (Kind, Tile)
 import qualified Maru.Similar.Match as Match
 import Maru.Similar.Normalise
@@ -43,7 +43,7 @@ data Shown = Shown
 -- | A submission ready to be looked at: its tokens that count, by position, one without a token
 -- between two files. Some 40 bytes a token.
 data Program = Program
-  { programFiles :: !(V.Vector (Language, ByteString, Tokens)),
+  { programFiles :: !(V.Vector (Language, Reading)),
     -- | File and token of each position.
     programPlaces :: !(VU.Vector (Word32, Word32)),
     programSide :: !Side
@@ -63,9 +63,9 @@ programOf m base = without . placed m
 placed :: Int -> [Source] -> Program
 placed m sources = Program (V.fromList files) (VU.concat (intersperse (VU.singleton (0, 0)) (zipWith places [0 ..] files))) (side m (joinWithBarriers (map codes files)))
   where
-    files = [(l, bytes, lexSource l bytes) | Source l _ bytes <- sources]
-    places n (_, _, tokens) = let coded = codedTokens tokens in VU.generate (sizeofPrimArray coded) (\i -> (n, indexPrimArray coded i))
-    codes (_, bytes, tokens) = codesOf Structure bytes tokens
+    files = [(l, readSource l bytes) | Source l _ bytes <- sources]
+    places n (_, r) = let coded = codedTokens (readingTokens r) in VU.generate (sizeofPrimArray coded) (\i -> (n, indexPrimArray coded i))
+    codes (_, r) = codesOf Structure (readingText r) (readingTokens r)
 
 -- | All tiles of two submissions, in the order of the left. Made with that minimum match length. As
 -- costly as comparing the pair. Where nothing is known of others, none is rare.
@@ -75,18 +75,18 @@ evidence m usual left right = zipWith3 Shown shown (moved shown) (map rare found
     found = sortOn matchLeft (tilingTiles (tiles (index m (programSide left)) (programSide right)))
     shown = map (tile left right) found
     rare t = maybe False (\u -> rareIn (sideCodes (programSide left)) u t) (Map.lookup (familyHead (languageAt (matchLeft t))) usual)
-    languageAt i = let (l, _, _) = programFiles left V.! fileAt left i in l
+    languageAt i = let (l, _) = programFiles left V.! fileAt left i in l
 
 fileAt, startAt, endAt :: Program -> Int -> Int
 fileAt p i = fromIntegral (fst (programPlaces p VU.! i))
-startAt = tokenAt tokenStart
-endAt = tokenAt tokenEnd
+startAt = tokenAt (tokenStart . readingPlaces)
+endAt = tokenAt (tokenEnd . readingPlaces)
 
-tokenAt :: (Tokens -> Int -> a) -> Program -> Int -> a
-tokenAt what p i = let (_, _, tokens) = programFiles p V.! fileAt p i in what tokens (fromIntegral (snd (programPlaces p VU.! i)))
+tokenAt :: (Reading -> Int -> a) -> Program -> Int -> a
+tokenAt what p i = what (snd (programFiles p V.! fileAt p i)) (fromIntegral (snd (programPlaces p VU.! i)))
 
 textAt :: Program -> Int -> ByteString
-textAt p i = let (_, bytes, _) = programFiles p V.! fileAt p i in tokenAt (spelledText bytes) p i
+textAt = tokenAt (\r -> spelledText (readingText r) (readingTokens r))
 
 -- | Which stretches some submissions of a family of languages have, each counted once a submission.
 data Usual = Usual
@@ -114,7 +114,7 @@ usualOf m submissions
   | otherwise = Just (Usual k (length submissions) (ascending (VU.concat (map (VU.uniq . ascending . own) submissions))))
   where
     k = min 9 m
-    own sources = let codes = joinWithBarriers [codesOf Structure bytes (lexSource l bytes) | Source l _ bytes <- sources] in stretchesOf k codes 0 (sizeofPrimArray codes)
+    own sources = let codes = joinWithBarriers [codesOf Structure (readingText r) (readingTokens r) | Source l _ bytes <- sources, let r = readSource l bytes] in stretchesOf k codes 0 (sizeofPrimArray codes)
     ascending = VU.modify sortKeys
 
 -- | Of the codes from that position on, so many: the hash of each stretch in them, but over barriers.
@@ -169,7 +169,7 @@ reason left right positions
   where
     texts (i, j) = (textAt left i, textAt right j)
     same = uncurry (==) . texts
-    literals = [at | at@(i, _) <- positions, tokenAt tokenKind left i `elem` [IntLiteral, FloatLiteral, CharLiteral, StringLiteral, TextBlock]]
+    literals = [at | at@(i, _) <- positions, tokenAt (tokenKind . readingTokens) left i `elem` [IntLiteral, FloatLiteral, CharLiteral, StringLiteral, TextBlock]]
 
 -- | Whether each always stands for the same other, both ways.
 oneToOne :: (Ord a, Ord b) => [(a, b)] -> Bool

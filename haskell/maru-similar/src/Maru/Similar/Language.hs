@@ -19,6 +19,8 @@ module Maru.Similar.Language
     family,
     familyHead,
     familiesOf,
+    Reading (..),
+    readSource,
     lexSource,
     controlBytes,
     binary,
@@ -35,9 +37,13 @@ import qualified Data.Map.Strict as Map
 import Data.Word (Word32, Word64, Word8)
 import Maru.Similar.Lexer.Bytes (wordStart)
 import Maru.Similar.Lexer.Generic (lexGeneric)
-import Maru.Similar.Lexer.Java (lexJava)
+import Maru.Similar.Lexer.Idle
+import Maru.Similar.Lexer.Java (lexJava, lexUnescaped)
+import Maru.Similar.Lexer.Preprocess
+import Maru.Similar.Lexer.Rewrite
 import Maru.Similar.Lexer.Style
 import Maru.Similar.Lexer.Texts
+import Maru.Similar.Lexer.Unescape
 import Maru.Similar.Shape (notJava)
 import Maru.Similar.Token (Habits (..), Tokens, tokenCount, tokenText)
 
@@ -87,22 +93,22 @@ traits language = case language of
   Java -> Traits "java" "Java" [".java"] Java True Nothing
   C -> Traits "c" "C" [".c", ".h"] C True (Just cFamily)
   Cpp -> Traits "cpp" "C++" [".cpp", ".cc", ".cxx", ".hpp", ".hh", ".hxx", ".h"] C True (Just cFamily)
-  Python -> Traits "python" "Python" [".py"] Python True (Just plainStyle {lineComments = ["#"], quotes = [long "\"\"\"", long "'''", short "\"", short "'"], preambles = [line "import", Preamble "from" "(" Nothing], keywords = pythonWords, habits = ofLines})
+  Python -> Traits "python" "Python" [".py"] Python True (Just plainStyle {lineComments = ["#"], quotes = [long "\"\"\"", long "'''", short "\"", short "'"], preambles = [line "import", Preamble "from" "(" Nothing], lineJoins = True, keywords = pythonWords, habits = ofLines})
   JavaScript -> Traits "javascript" "JavaScript" [".js", ".mjs", ".cjs", ".jsx"] JavaScript True (Just script {keywords = scriptWords, habits = ofLines})
   TypeScript -> Traits "typescript" "TypeScript" [".ts", ".mts", ".cts"] JavaScript True (Just script {keywords = scriptWords <> typeWords, habits = ofLines, elements = False})
   Tsx -> Traits "tsx" "TSX" [".tsx"] JavaScript True (Just script {keywords = scriptWords <> typeWords, habits = ofLines})
-  Kotlin -> Traits "kotlin" "Kotlin" [".kt", ".kts"] Kotlin True (Just nestedC {quotes = map (holed "${" '}') [Quote "\"\"\"" "\"\"\"" False True Nothing, short "\""], preambles = [line "import", line "package"], keywords = kotlinWords, habits = ofLines})
+  Kotlin -> Traits "kotlin" "Kotlin" [".kt", ".kts"] Kotlin True (Just nestedC {quotes = map (holed "${" '}') [Quote "\"\"\"" "\"\"\"" False True Nothing, short "\""], preambles = [line "import", line "package"], quotedNames = [('`', '`')], keywords = kotlinWords, habits = ofLines})
   Go -> Traits "go" "Go" [".go"] Go True (Just cLike {quotes = [Quote "`" "`" False True Nothing, short "\""], preambles = [Preamble "import" "(" Nothing, line "package"], keywords = goWords, habits = ofLines})
   Rust -> Traits "rust" "Rust" [".rs"] Rust True (Just nestedC {quotes = [long "\""], raws = [rawRust], preambles = [Preamble "use" "{" Nothing], keywords = rustWords})
   Haskell -> Traits "haskell" "Haskell" [".hs"] Haskell True (Just plainStyle {lineComments = ["--"], dashes = True, blockComments = [Comment "{-" "-}" True], quotes = [short "\""], quotedChars = True, wordBytes = [39], preambles = [Preamble "import" "(" Nothing, Preamble "module" "(" (Just "where")], keywords = haskellWords, habits = ofLines})
   CSharp -> Traits "csharp" "C#" [".cs"] CSharp False (Just cLike {quotes = [short "\""], raws = [rawCSharp], preambles = [line "using"], keywords = cWords <> cppWords <> csharpWords})
   Php -> Traits "php" "PHP" [".php"] Php False (Just cLike {lineComments = ["//", "#"], noComments = ["#["], quotes = [long "\"", long "'"], heredocs = Just heredocPhp, quotedChars = False, preambles = [Preamble "use" "{" Nothing, line "namespace"], islands = Just (["<?php", "<?="], "?>"), keywords = phpWords, habits = folds})
-  Ruby -> Traits "ruby" "Ruby" [".rb"] Ruby False (Just plainStyle {lineComments = ["#"], lastLine = Just "__END__", quotes = [holed "#{" '}' (long "\""), long "'"], heredocs = Just heredocRuby, patterns = True, percents = True, pages = [("=begin", "=end")], preambles = [line "require", line "require_relative"], keywords = rubyWords, habits = ofLines})
-  Swift -> Traits "swift" "Swift" [".swift"] Swift False (Just nestedC {quotes = map (holed "\\(" ')') [long "\"\"\"", short "\""], raws = [rawSwift], preambles = [line "import"], keywords = swiftWords, habits = ofLines})
-  Scala -> Traits "scala" "Scala" [".scala", ".sc"] Scala False (Just nestedC {quotes = map (holed "${" '}') [Quote "\"\"\"" "\"\"\"" False True Nothing, short "\""], preambles = [Preamble "import" "{" Nothing, line "package"], keywords = scalaWords, habits = ofLines})
+  Ruby -> Traits "ruby" "Ruby" [".rb"] Ruby False (Just plainStyle {lineComments = ["#"], lastLine = Just "__END__", quotes = [holed "#{" '}' (long "\""), long "'"], heredocs = Just heredocRuby, patterns = True, percents = True, pages = [("=begin", "=end")], preambles = [line "require", line "require_relative"], lineJoins = True, keywords = rubyWords, habits = ofLines})
+  Swift -> Traits "swift" "Swift" [".swift"] Swift False (Just nestedC {quotes = map (holed "\\(" ')') [long "\"\"\"", short "\""], raws = [rawSwift], preambles = [line "import"], quotedNames = [('`', '`')], keywords = swiftWords, habits = ofLines})
+  Scala -> Traits "scala" "Scala" [".scala", ".sc"] Scala False (Just nestedC {quotes = map (holed "${" '}') [Quote "\"\"\"" "\"\"\"" False True Nothing, short "\""], preambles = [Preamble "import" "{" Nothing, line "package"], quotedNames = [('`', '`')], keywords = scalaWords, habits = ofLines})
   Lua -> Traits "lua" "Lua" [".lua"] Lua False (Just plainStyle {lineComments = ["--"], raws = [rawLua "--", rawLua ""], quotes = [short "\"", short "'"], keywords = luaWords, habits = ofLines})
-  R -> Traits "r" "R" [".r"] R False (Just plainStyle {lineComments = ["#"], quotes = [long "\"", long "'"], raws = [rawR], wordBytes = [46], keywords = rWords, habits = ofLines})
-  Sql -> Traits "sql" "SQL" [".sql"] Sql False (Just plainStyle {lineComments = ["--"], startComments = ["#"], noComments = ["#>"], blockComments = [Comment "/*" "*/" False], quotes = [Quote "'" "'" False True Nothing, Quote "\"" "\"" False True Nothing], keywords = sqlWords, habits = folds})
+  R -> Traits "r" "R" [".r"] R False (Just plainStyle {lineComments = ["#"], quotes = [long "\"", long "'"], raws = [rawR], wordBytes = [46], quotedNames = [('`', '`')], keywords = rWords, habits = ofLines})
+  Sql -> Traits "sql" "SQL" [".sql"] Sql False (Just plainStyle {lineComments = ["--"], startComments = ["#"], noComments = ["#>"], blockComments = [Comment "/*" "*/" False], quotes = [Quote "'" "'" False True Nothing, Quote "\"" "\"" False True Nothing], quotedNames = [('`', '`'), ('[', ']')], dollars = True, keywords = sqlWords, habits = folds})
   AnyText -> Traits "text" "text" [""] AnyText False (Just cLike {lineComments = ["//", "#!"], links = True, quotedChars = False, keywords = anyWords})
 
 -- | With their names.
@@ -187,13 +193,46 @@ familyHead = first . traits
 familiesOf :: [Language] -> Word64
 familiesOf = foldl' (\bits l -> setBit bits (fromIntegral (family l))) 0
 
--- | All tokens of any bytes. Linear time.
+-- | A source as its language reads it: what is written in several ways is written in one, and what
+-- means nothing is left out.
+data Reading = Reading
+  { readingText :: !ByteString,
+    -- | Of that text.
+    readingTokens :: !Tokens,
+    -- | The same, where they stand in the source.
+    readingPlaces :: !Tokens
+  }
+
+-- | Of any bytes. Linear time.
+readSource :: Language -> ByteString -> Reading
+readSource language source = Reading text tokens (relocated rewritten written)
+  where
+    rewritten = rewrite source (editsOf language source)
+    written = let ts = Map.findWithDefault lexUnescaped language lexers (rewrittenText rewritten) in withoutIdle language (rewrittenText rewritten) ts
+    (text, tokens) = respelled (maybe [] spellings (style (traits language))) (rewrittenText rewritten) written
+
+-- | All tokens that mean something. Linear time.
 lexSource :: Language -> ByteString -> Tokens
-lexSource language = Map.findWithDefault lexJava language lexers
+lexSource language = readingPlaces . readSource language
+
+-- | What stands for something else wherever it stands.
+editsOf :: Language -> ByteString -> [Edit]
+editsOf language
+  | language == Java = escapes
+  | language `elem` [JavaScript, TypeScript, Tsx, CSharp] = wordEscapes
+  | language `elem` [C, Cpp] = joins
+  | otherwise = const []
+
+-- | Without groups that the preprocessor skips, and without empty statements.
+withoutIdle :: Language -> ByteString -> Tokens -> Tokens
+withoutIdle language text ts
+  | language `elem` [C, Cpp] = withoutEmpty (withoutRanges (skippedGroups text ts) ts)
+  | language `elem` [Java, CSharp, Php, Sql] = withoutEmpty ts
+  | otherwise = ts
 
 -- | Each is made once.
 lexers :: Map.Map Language (ByteString -> Tokens)
-lexers = Map.fromList [(l, maybe lexJava (`lexGeneric` family l) (style (traits l))) | l <- [minBound ..]]
+lexers = Map.fromList [(l, lexGeneric s (family l)) | l <- [minBound ..], Just s <- [style (traits l)]]
 
 -- | How many bytes no text has: controls other than white space, and than the
 -- Ctrl-Z that may end a program. O(n).
@@ -237,7 +276,7 @@ cLike, cFamily, nestedC, script :: Style
 cLike = plainStyle {lineComments = ["//"], blockComments = [Comment "/*" "*/" False], quotes = [short "\""], quotedChars = True}
 
 -- | A header does not say which of the two it is.
-cFamily = cLike {raws = [rawCpp], preambles = [line "#include", line "using"], keywords = cWords <> cppWords}
+cFamily = cLike {raws = [rawCpp], spellings = digraphs, preambles = [line "#include", line "%:include", line "using"], keywords = cWords <> cppWords}
 
 nestedC = cLike {blockComments = [Comment "/*" "*/" True]}
 

@@ -93,15 +93,16 @@ codesOf view source ts = coded code ts
 {-# INLINE codesOf #-}
 
 -- | A token as it is spelled, the same in each way that its language takes for the same: texts without
--- quotes and backslashes, behind one quote.
+-- quotes and backslashes, behind one quote; names without quotes.
 spelledText :: ByteString -> Tokens -> Int -> ByteString
 spelledText source ts i
   | kind == StringLiteral = B.cons 34 (B.filter (`notElem` [34, 39, 92, 96]) text)
-  | habitFolds (tokenHabits ts) && (kind == Identifier || kind == Mark) = BC.map toLower text
-  | otherwise = text
+  | habitFolds (tokenHabits ts) && (kind == Identifier || kind == Mark) = BC.map toLower name
+  | otherwise = name
   where
     kind = tokenKind ts i
     text = tokenText source ts i
+    name = if kind == Identifier && B.any (`elem` [91, 96]) (B.take 1 text) then B.drop 1 (B.init text) else text
 
 -- | Spelled codes of one family, with names marked as such: of them counts only which are the same.
 -- The first codes are the classes of the same tokens. Linear time.

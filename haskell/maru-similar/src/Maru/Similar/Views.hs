@@ -66,7 +66,7 @@ gramLengths = [5, 5, 4]
 -- compared with views of the same recipe only. Another number whenever the codes of a program or its
 -- grams change.
 recipe :: Grammars -> Word32
-recipe grammars = B.foldl' step 8 (foldMap grammarName grammars)
+recipe grammars = B.foldl' step 9 (foldMap grammarName grammars)
   where
     step h b = (h `xor` fromIntegral b) * 16777619
 
@@ -77,11 +77,11 @@ data Template = Template !Int !Index
 templateOf :: Int -> [Source] -> Template
 templateOf m sources = Template m (index m (side m (joinWithBarriers [codesOf Structure bytes tokens | Lexed _ bytes tokens <- map lexed sources])))
 
--- | A file with its tokens.
+-- | A file as its language reads it, with its tokens.
 data Lexed = Lexed !Language !ByteString !Tokens
 
 lexed :: Source -> Lexed
-lexed (Source language _ bytes) = Lexed language bytes (lexSource language bytes)
+lexed (Source language _ bytes) = let r = readSource language bytes in Lexed language (readingText r) (readingTokens r)
 
 -- | The views of all files with their tokens, how many tokens the template has, too, and how the
 -- files were parsed: as the worst of them.

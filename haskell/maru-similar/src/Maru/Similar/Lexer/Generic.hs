@@ -44,6 +44,9 @@ data Place = Place
     textsFrom :: !Int,
     -- | Where texts end that stand behind the end of this line.
     bodiesTo :: !Int,
+    -- | Code between two tags, the innermost first: where the second one stands, its length, and the
+    -- ends that were looked for in vain before the first.
+    tagged :: ![(Int, Int, [ByteString])],
     -- | No code stands here, but what is around it.
     outside :: !Bool,
     -- | Elements, and code in them.
@@ -53,12 +56,12 @@ data Place = Place
 -- | The tokens of a source of that family, of less than 4 GiB.
 lexGeneric :: Style -> Word32 -> ByteString -> Tokens
 lexGeneric style family = \source ->
-  let (kinds, starts, ends, open) = VU.unzip4 (VU.unfoldr (next style known special source (closingsIn source)) (Place 0 True False [] 0 0 0 0 0 (isJust (islands style)) []))
+  let (kinds, starts, ends, open) = VU.unzip4 (VU.unfoldr (next style known special source (closingsIn source)) (Place 0 True False [] 0 0 0 0 0 [] (isJust (islands style)) []))
    in Tokens kinds starts ends (VU.length (VU.filter (== code Error) kinds)) (VU.length (VU.filter id open)) family (habits style)
   where
     known = Map.fromList [(w, Map.findWithDefault Mark w meanings) | w <- BC.words (keywords style)]
     special = accumArray (\_ new -> new) False (0, 255) [(B.head o, True) | o <- openings, not (B.null o)] :: UArray Word8 Bool
-    openings = lineComments style ++ startComments style ++ foldMap pure (lastLine style) ++ [o | Comment o _ _ <- blockComments style] ++ map fst (pages style) ++ map quoteOpens (quotes style) ++ map preambleWord (preambles style) ++ [close | Just (_, close) <- [islands style]] ++ map BC.singleton (concatMap rawFirsts (raws style) ++ [heredocFirst h | Just h <- [heredocs style]])
+    openings = lineComments style ++ startComments style ++ foldMap pure (lastLine style) ++ [o | Comment o _ _ <- blockComments style] ++ map (BC.singleton . fst) (quotedNames style) ++ ["$" | dollars style] ++ map fst (pages style) ++ map quoteOpens (quotes style) ++ map preambleWord (preambles style) ++ [close | Just (_, close) <- [islands style]] ++ map BC.singleton (concatMap rawFirsts (raws style) ++ [heredocFirst h | Just h <- [heredocs style]])
 
 -- | Kind, ends, and whether it is an opening without an end.
 type Lexeme = (Word8, Word32, Word32, Bool)
@@ -68,26 +71,30 @@ next style known special source closings = go
   where
     go at
       | offset at >= B.length source = Nothing
+      | (close, n, before') : outer <- tagged at, offset at == close = token at {tagged = outer, absent = before'} BraceClose n
       | lineEnd c && bodiesTo at > offset at + 1 = token at {offset = offset at + 1} StringLiteral (bodiesTo at - offset at - 1)
       | lineEnd c = go at {offset = offset at + 1, lineStart = True}
       | white c = go at {offset = offset at + 1}
       | outside at = surroundings at rest
       | offset at < preambleTo at = preamble at (B.take (preambleTo at - offset at) rest)
       | elements style, Just found <- element at rest = found
+      | special ! c, Just found <- marked at rest = found
       | special ! c, Just found <- opened at rest = found
       | c == 39 && quotedChars style = let (kind, n) = character rest in token at kind n
       | c == 47 && patterns style && opens at rest, Just n <- patternLength rest = token at StringLiteral n
       | c == 37 && percents style && opens at rest = percent at rest
+      | c == 92 && lineJoins style && B.any lineEnd (B.take 1 (B.drop 1 rest)) = go at {offset = offset at + 1}
       | digit c = token at IntLiteral (number rest)
       | wordStart c = let n = B.length (B.takeWhile (inWord style) rest) in token at (Map.findWithDefault Identifier (folded (BU.unsafeTake n rest)) known) n
       | otherwise = signed at rest
       where
-        rest = BU.unsafeDrop (offset at) source
+        -- No text goes on behind a tag.
+        rest = BU.unsafeDrop (offset at) (case tagged at of (close, _, _) : _ -> BU.unsafeTake close source; [] -> source)
         c = BU.unsafeIndex source (offset at)
     folded
       | habitFolds (habits style) = BC.map toLower
       | otherwise = id
-    signed at rest = let (kind, n) = sign rest in token at kind n
+    signed at rest = let (kind, n) = sign (spellings style) rest in token at kind n
     percent at rest = case percentLength (offset at >= percentsFrom at) rest of
       (Just n, _) -> token at StringLiteral n
       (Nothing, failed) -> signed (if failed then at {percentsFrom = offset at + mostPercent} else at) rest
@@ -101,6 +108,10 @@ next style known special source closings = go
         Just OpensComment -> Just (skip at (lineLength style rest))
         Just (NoComment n) -> Just (token at (Map.findWithDefault Mark (BU.unsafeTake n rest) signs) n)
         Nothing -> (\quote -> text at quote rest) <$> find ((`B.isPrefixOf` rest) . quoteOpens) (quotes style)
+    marked at rest
+      | Just n <- quotedName (quotedNames style) (before at) rest = Just (token at Identifier n)
+      | dollars style, Just n <- tagLength (before at) rest = Just (tagAt at n rest)
+      | otherwise = Nothing
     -- Only where white space alone stands before it.
     openedLine at rest
       | Just found <- preambleAt at rest = Just found
@@ -138,6 +149,9 @@ next style known special source closings = go
     vain at = at {textsFrom = offset at + 4096}
     rawText at raw n close rest
       | offset at >= textsFrom at, Just k <- rawEnd n close rest = if rawComment raw then skip at k else token at StringLiteral k
+      | otherwise = openError (vain at) n
+    tagAt at n rest
+      | offset at >= textsFrom at, length (tagged at) < mostTagged, Just k <- rawEnd n (B.take n rest) rest = token at {tagged = (offset at + k - n, n, absent at) : tagged at} BraceOpen n
       | otherwise = openError (vain at) n
     heredocAt at heredoc rest = do
       (n, word, indented) <- heredocOpening heredoc rest
@@ -207,8 +221,36 @@ character rest
   | Just n <- B.elemIndex 39 (B.take 5 (B.drop 1 rest)), n == 1 || n > 1 && B.index rest 1 >= 0x80 = (CharLiteral, n + 2)
   | otherwise = (Mark, 1)
 
-sign :: ByteString -> (Kind, Int)
-sign rest = case [(kind, n) | n <- [3, 2, 1], B.length rest >= n, Just kind <- [Map.lookup (B.take n rest) signs]] of
+-- | Depth of code between tags. More would take too long.
+mostTagged :: Int
+mostTagged = 4
+
+-- | A name of these quotes, with them; after that byte. In square brackets it is a word or several, and no
+-- index.
+quotedName :: [(Char, Char)] -> Word8 -> ByteString -> Maybe Int
+quotedName quotes' before rest = do
+  (open, inner) <- BC.uncons rest
+  close <- lookup open quotes'
+  let name = BC.takeWhile (`BC.notElem` BC.pack ['\n', '\r', close]) (B.take 256 inner)
+      words' = open /= '[' || not (wordPart before || before == 93 || before == 41) && B.any wordStart (B.take 1 name) && B.all (\w -> wordPart w || w == 32) name
+  if not (B.null name) && words' && BC.singleton close `B.isPrefixOf` B.drop (B.length name) inner then Just (B.length name + 2) else Nothing
+
+-- | @$tag$@; after that byte.
+tagLength :: Word8 -> ByteString -> Maybe Int
+tagLength before rest
+  | not (wordPart before) && "$" `B.isPrefixOf` B.drop n rest && not (B.any digit (B.take 1 (B.drop 1 rest))) = Just (n + 1)
+  | otherwise = Nothing
+  where
+    n = 1 + B.length (B.takeWhile (\w -> wordPart w && w /= 36) (B.take 64 (B.drop 1 rest)))
+
+-- | These signs are spelled otherwise, too. Two colons behind a bracket stay two.
+sign :: [(ByteString, ByteString)] -> ByteString -> (Kind, Int)
+sign others rest
+  | Just same <- lookup (B.take 2 rest) others, not ("<::" `B.isPrefixOf` rest && not (any (`B.isPrefixOf` B.drop 3 rest) [":", ">"])) = (Map.findWithDefault Mark same signs, 2)
+  | otherwise = usualSign rest
+
+usualSign :: ByteString -> (Kind, Int)
+usualSign rest = case [(kind, n) | n <- [3, 2, 1], B.length rest >= n, Just kind <- [Map.lookup (B.take n rest) signs]] of
   found : _ -> found
   [] -> (if B.all (\c -> c > 32 && c < 127) (B.take 1 rest) then Mark else Error, 1)
 

@@ -8,6 +8,7 @@
 -- a token are kept.
 module Maru.Similar.Lexer.Java
   ( lexJava,
+    lexUnescaped,
   )
 where
 
@@ -17,23 +18,17 @@ import qualified Data.ByteString as B
 import qualified Data.Vector.Unboxed as VU
 import qualified Data.Vector.Unboxed.Mutable as VM
 import Data.Word (Word32, Word8)
+import Maru.Similar.Lexer.Rewrite
 import Maru.Similar.Lexer.Scanner (Lexeme (..), Scanned (..), scan)
-import Maru.Similar.Lexer.Unescape (Unescaped (..), originalOffset, unescape)
+import Maru.Similar.Lexer.Unescape (escapes)
 import Maru.Similar.Token
 
 -- | All tokens of a source of less than 4 GiB. Offsets are those of the given
 -- source, also where it has unicode escapes. Never fails.
 lexJava :: ByteString -> Tokens
-lexJava source = case unescape source of
-  Nothing -> lexPlain source
-  Just u -> relocate u (lexPlain (unescapedSource u))
-
-relocate :: Unescaped -> Tokens -> Tokens
-relocate u ts =
-  ts
-    { tokenStarts = VU.map (originalOffset u) (tokenStarts ts),
-      tokenEnds = VU.map (originalOffset u) (tokenEnds ts)
-    }
+lexJava source = relocated r (lexUnescaped (rewrittenText r))
+  where
+    r = rewrite source (escapes source)
 
 data Buffers s = Buffers
   { kindBuffer :: !(VM.MVector s Word8),
@@ -63,8 +58,9 @@ buildTokens expected fill = runST $ do
     <*> pure 0
     <*> pure noHabits
 
-lexPlain :: ByteString -> Tokens
-lexPlain source = buildTokens (size `div` 4 + 64) (run (withoutMark source))
+-- | Those of a source in which no unicode escape is one.
+lexUnescaped :: ByteString -> Tokens
+lexUnescaped source = buildTokens (size `div` 4 + 64) (run (withoutMark source))
   where
     size = B.length source
     offsetOf rest = fromIntegral (size - B.length rest) :: Word32

@@ -53,6 +53,14 @@ data Style = Style
     -- | Texts and comments whose ends are made of their openings.
     raws :: ![Raw],
     heredocs :: !(Maybe Heredoc),
+    -- | What stands round names that are the same without.
+    quotedNames :: ![(Char, Char)],
+    -- | @$tag$@ stands round code.
+    dollars :: !Bool,
+    -- | Signs of two bytes that are spelled otherwise, too.
+    spellings :: ![(ByteString, ByteString)],
+    -- | A backslash at the end of a line joins it to the next.
+    lineJoins :: !Bool,
     -- | A single quote holds one character, or is a sign.
     quotedChars :: !Bool,
     -- | A slash where an operand may stand opens a text.
@@ -86,7 +94,7 @@ data Preamble = Preamble
   }
 
 plainStyle :: Style
-plainStyle = Style [] [] [] False False [] [] [] [] Nothing False False False False [] [] "" noHabits Nothing Nothing
+plainStyle = Style [] [] [] False False [] [] [] [] Nothing [] False [] False False False False False [] [] "" noHabits Nothing Nothing
 
 -- | To the end of its line. A line comment ends with the code, too.
 lineLength :: Style -> ByteString -> Int
