@@ -10,15 +10,29 @@
 /* What needs memory for each socket, or a word of its own, cannot be laid over a mutex. */
 static const struct mr_policy policies[] = {
     {.name = "pass", .kind = MARU_LOCK_PTHREAD},
-    {.name = "fifo", .kind = MARU_LOCK_MCS, .order = MR_IN_TURN, .queues = true},
-    {.name = "cna", .kind = MARU_LOCK_CNA, .order = MR_NEAR, .queues = true, .places = true},
+    {.name = "fifo",
+     .keys = {"wait", "spin"},
+     .kind = MARU_LOCK_MCS,
+     .order = MR_IN_TURN,
+     .queues = true},
+    {.name = "cna",
+     .keys = {"deadline", "handoff_range", "shuffle_reduction", "max_bypass", "wait", "spin"},
+     .kind = MARU_LOCK_CNA,
+     .order = MR_NEAR,
+     .queues = true,
+     .places = true},
     {.name = "shfl",
+     .keys = {"passes", "wait", "spin"},
      .kind = MARU_LOCK_SHFL,
      .order = MR_IN_TURN,
      .queues = true,
      .shuffles = true,
      .places = true},
-    {.name = "malthusian", .kind = MARU_LOCK_MALTHUSIAN, .order = MR_FEW, .queues = true},
+    {.name = "malthusian",
+     .keys = {"handoff_range", "wait", "spin"},
+     .kind = MARU_LOCK_MALTHUSIAN,
+     .order = MR_FEW,
+     .queues = true},
 };
 
 const struct mr_policy *mr_policy_at(unsigned position) {
@@ -39,6 +53,23 @@ static bool may_wait(enum maru_wait_kind kind) {
          kind == MARU_WAIT_SPIN_BLOCK;
 }
 
+static bool has_key(const struct mr_policy *policy, const char *key, size_t length) {
+  for (const char *const *known = policy->keys; *known != NULL; known++)
+    if (strlen(*known) == length && strncmp(*known, key, length) == 0)
+      return true;
+  return false;
+}
+
+/* NULL, or the first key in ":KEY=VALUE,..." that the policy does not have. */
+static const char *foreign_key(const struct mr_policy *policy, const char *rest) {
+  for (const char *at = rest; *at != '\0'; at += strcspn(at, ",")) {
+    size_t length = strcspn(++at, "=,");
+    if (!has_key(policy, at, length))
+      return at;
+  }
+  return NULL;
+}
+
 int mr_policy_read(const char *text, const struct mr_policy **policy,
                    struct maru_lock_options *options, const char **wrong) {
   size_t length = strcspn(text, ":");
@@ -46,6 +77,9 @@ int mr_policy_read(const char *text, const struct mr_policy **policy,
   *policy = find(text, length);
   *wrong = text;
   if (*policy == NULL || strlen(rest) >= TEXT_MAX / 2)
+    return -EINVAL;
+  *wrong = foreign_key(*policy, rest);
+  if (*wrong != NULL)
     return -EINVAL;
   const char *name = maru_lock_kind_name((*policy)->kind);
   char library[TEXT_MAX];
@@ -56,7 +90,7 @@ int mr_policy_read(const char *text, const struct mr_policy **policy,
     return -EINVAL;
   }
   if (!may_wait(options->wait)) {
-    *wrong = strstr(rest, "wait=");
+    *wrong = strstr(rest, "wait=") + strlen("wait=");
     return -EINVAL;
   }
   return 0;

@@ -256,6 +256,11 @@ const char *maru_probe_overlay(unsigned position) {
   return policy != NULL ? policy->name : NULL;
 }
 
+const char *maru_probe_overlay_key(unsigned position, unsigned key) {
+  const struct mr_policy *policy = mr_policy_at(position);
+  return policy != NULL && key < MR_POLICY_KEYS ? policy->keys[key] : NULL;
+}
+
 int maru_probe_overlay_options(const char *text) {
   const struct mr_policy *policy;
   struct maru_lock_options options;

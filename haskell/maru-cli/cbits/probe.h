@@ -53,6 +53,8 @@ int maru_probe_handover(int kind, int64_t pause_ns, int rounds, int64_t *latency
 
 /* Name `position` of the locks that `maru run --lock` knows; NULL past the last. */
 const char *maru_probe_overlay(unsigned position);
+/* Key number `key` of that lock; NULL past the last. */
+const char *maru_probe_overlay_key(unsigned position, unsigned key);
 /* -1: such a lock may be asked for, else where in `text` the mistake is. */
 int maru_probe_overlay_options(const char *text);
 

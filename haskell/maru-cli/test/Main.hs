@@ -392,9 +392,13 @@ locks =
         decideLock (Just facts {factLock = "mcs"})
           @?= Left (Misused "no lock 'mcs' can be laid over a program's mutexes; there are pass, cna"),
       testCase "where it is wrong" $
-        decideLock (Just facts {factWrong = Just 4, factLock = "cna:x=1"}) @?= Left (Misused "--lock cna:x=1: not understood from 'x=1' on"),
+        decideLock (Just facts {factWrong = Just 4, factLock = "cna:x=1"}) @?= Left (Misused "--lock cna:x=1: not understood from 'x=1' on; cna has KEY=VALUE of deadline, handoff_range"),
+      testCase "a key where there are none" $
+        decideLock (Just facts {factWrong = Just 5, factLock = "pass:"}) @?= Left (Misused "--lock pass:: not understood from '' on; pass has no keys"),
+      testCase "a range that is no power of two" $
+        decideLock (Just facts {factWrong = Just 18, factLock = "cna:handoff_range=3"}) @?= Left (Misused "--lock cna:handoff_range=3: not understood from '3' on; it takes a power of two from 1 to 65536"),
       testCase "a time without a unit" $
-        decideLock (Just facts {factWrong = Just 13, factLock = "cna:deadline=25"}) @?= Left (Misused "--lock cna:deadline=25: not understood from '25' on; a time needs a unit: 25ns, 25us or 25ms"),
+        decideLock (Just facts {factWrong = Just 13, factLock = "cna:deadline=25"}) @?= Left (Misused "--lock cna:deadline=25: not understood from '25' on; it takes a time with a unit: 25ns, 25us or 25ms"),
       testCase "programs that cannot be served" $
         map (\p -> isJust (unfit undescribed {describedProgram = p})) [Program.Static, Program.Foreign, Program.Privileged, Program.Dynamic "/lib/ld-musl-x86_64.so.1", Program.Dynamic "/lib64/ld-linux-x86-64.so.2", Program.Unknown]
           @?= [True, True, True, True, False, False],
@@ -444,7 +448,7 @@ locks =
           @?= [(10, [(Just (1, 8), 9, 3)]), (11, [(Just (1, 8), 9, 1)])]
     ]
   where
-    facts = LockFacts ["pass", "cna"] Nothing (Right "/l.so") "cna" False Nothing
+    facts = LockFacts [("pass", []), ("cna", ["deadline", "handoff_range"])] Nothing (Right "/l.so") "cna" False Nothing
     window = Window
     process' pid = Process pid "p" 1 True (0, 0)
     scalesOf fine coarse = [Scale 0 0 0 0 fine, Scale 0 0 0 0 [], Scale 0 0 0 0 coarse]

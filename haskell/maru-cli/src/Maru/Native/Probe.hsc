@@ -99,6 +99,8 @@ foreign import ccall unsafe "maru_probe_overlay_knob" c_overlayKnob :: CString -
 
 foreign import ccall unsafe "maru_probe_overlay" c_overlay :: CUInt -> IO CString
 
+foreign import ccall unsafe "maru_probe_overlay_key" c_overlayKey :: CUInt -> CUInt -> IO CString
+
 foreign import ccall unsafe "maru_probe_overlay_options" c_overlayOptions :: CString -> IO CInt
 
 answer :: CInt -> Answer Int
@@ -216,13 +218,19 @@ handover kind pause rounds =
       Left why -> pure (Left why)
       Right count -> Right . map fromIntegral <$> peekArray count latencies
 
--- | The locks that can be laid over the mutexes of an unmodified program.
-overlayLocks :: IO [String]
-overlayLocks = namesFrom 0
+-- | The locks that can be laid over the mutexes of an unmodified program, each with its keys.
+overlayLocks :: IO [(String, [String])]
+overlayLocks = do
+  names <- stringsOf c_overlay
+  zip names <$> mapM (stringsOf . c_overlayKey) [0 .. fromIntegral (length names) - 1]
+
+-- | What is at 0, 1, ..., up to NULL.
+stringsOf :: (CUInt -> IO CString) -> IO [String]
+stringsOf at = from 0
   where
-    namesFrom n = do
-      name <- c_overlay n
-      if name == nullPtr then pure [] else (:) <$> peekCString name <*> namesFrom (n + 1)
+    from n = do
+      text <- at n
+      if text == nullPtr then pure [] else (:) <$> peekCString text <*> from (n + 1)
 
 -- | 'Just': from where on @NAME[:KEY=VALUE,...]@ is wrong.
 probeOverlay :: String -> IO (Maybe Int)

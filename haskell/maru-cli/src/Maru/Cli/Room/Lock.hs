@@ -93,11 +93,12 @@ lockFlag =
   optional . strOption $
     long "lock" <> metavar "NAME[:K=V,...]|@PROFILE"
       <> help "Who gets a contended mutex of the command next: cna, fifo, shfl, malthusian, pass, or what maru tune lock found; keys deadline, handoff_range, ..."
-      <> completer (listIOCompleter overlayLocks)
+      <> completer (listIOCompleter (map fst <$> overlayLocks))
 
 -- | What the decision needs; none of it is looked up unless the flag is given.
 data LockFacts = LockFacts
-  { factLocks :: ![String],
+  { -- | Each with its keys.
+    factLocks :: ![(String, [String])],
     -- | From where on the flag is wrong.
     factWrong :: !(Maybe Int),
     -- | 'Left': where it is not.
@@ -144,9 +145,8 @@ factsOf asked lock wanted skip = do
 decideLock :: Maybe LockFacts -> Either Refusal Part
 decideLock Nothing = Right mempty
 decideLock (Just facts)
-  | name `notElem` factLocks facts =
-    Left (Misused ("no lock '" ++ name ++ "' can be laid over a program's mutexes; there are " ++ intercalate ", " (factLocks facts)))
-  | Just wrong <- factWrong facts = Left (Misused ("--lock " ++ text ++ ": not understood from '" ++ drop wrong text ++ "' on" ++ unitLacks (take wrong text) (drop wrong text)))
+  | Nothing <- keys = Left (Misused ("no lock '" ++ name ++ "' can be laid over a program's mutexes; there are " ++ intercalate ", " (map fst (factLocks facts))))
+  | Just wrong <- factWrong facts = Left (Misused (misread name text wrong (concat keys)))
   | Just names <- factSkip facts, not (all isFunction (splitOn ',' names)) = Left (Misused ("--lock-profile-skip takes names of functions, separated by commas, not '" ++ names ++ "'"))
   | Left path <- factLibrary facts = Left (Unavailable (notInstalled path))
   | otherwise =
@@ -163,18 +163,40 @@ decideLock (Just facts)
   where
     text = factLock facts
     name = takeWhile (/= ':') text
+    keys = lookup name (factLocks facts)
     isFunction n = not (null n) && all (\c -> isAscii c && (isAlphaNum c || c == '_')) n
-    unitLacks before rest
-      | any (`isSuffixOf` before) ["deadline=", "spin="] && not (null digits) && rest' `elem` ["", ","] = "; a time needs a unit: " ++ digits ++ "ns, " ++ digits ++ "us or " ++ digits ++ "ms"
-      | otherwise = ""
-      where
-        (digits, rest') = take 1 <$> span isDigit rest
     queueing
       | name == "pass" = ["mutexes are glibc's as ever: nothing queues for them, what is left to glibc is counted"]
       | otherwise =
         [ "threads that find a mutex taken queue for it by '" ++ name ++ "'",
           "robust mutexes, those with priorities and those shared between processes are left to glibc: they use the room that the queue needs, or need the kernel; how many there were is said at the end"
         ]
+
+-- | From where on the text is wrong, and what would be right there.
+misread :: String -> String -> Int -> [String] -> String
+misread name text wrong keys = "--lock " ++ text ++ ": not understood from '" ++ rest ++ "' on; " ++ right
+  where
+    (before, rest) = splitAt wrong text
+    right = case [takes | (key, takes) <- valuesOf (takeWhile (/= ',') rest), key `elem` keys, (key ++ "=") `isSuffixOf` before] of
+      takes : _ -> takes
+      [] | null keys -> name ++ " has no keys"
+      [] -> name ++ " has KEY=VALUE of " ++ intercalate ", " keys
+
+-- | What each key takes, told to a user that gave something else.
+valuesOf :: String -> [(String, String)]
+valuesOf given =
+  [ ("deadline", aTime),
+    ("spin", aTime ++ ", and none with wait=spin or wait=block"),
+    ("handoff_range", aRange),
+    ("shuffle_reduction", aRange),
+    ("max_bypass", "it takes a number"),
+    ("passes", "it takes a number from 1 to 4294967295"),
+    ("wait", "it takes adaptive, spin, block or spin-block")
+  ]
+  where
+    aRange = "it takes a power of two from 1 to 65536"
+    number = if not (null given) && all isDigit given then given else "25"
+    aTime = "it takes a time with a unit: " ++ number ++ "ns, " ++ number ++ "us or " ++ number ++ "ms"
 
 -- | Also that nothing came of it.
 afterLock :: Map String String -> Board -> IO (Maybe Afterwards)
