@@ -19,6 +19,7 @@
 #include <maru/board.h>
 #include <maru/wait.h>
 
+#include "note.h"
 #include "process.h"
 #include "shared.h"
 #include "task.h"
@@ -148,17 +149,19 @@ static int open_memfd(int found, const struct stat *status) {
   return -EPROTO;
 }
 
-static int check_content(const struct maru_board *board) {
+static int check_header(const struct maru_board *board, size_t size) {
   struct header *header = header_of(board);
   /* Acquire: pairs with the release in create. */
   if (atomic_load_explicit(&header->magic, memory_order_acquire) != MAGIC)
     return -EPROTO;
   if (LOAD(header->version) != MARU_BOARD_VERSION)
     return -ENOTSUP;
-  if (LOAD(header->size) != board->size)
-    return -EPROTO;
+  return LOAD(header->size) == size ? 0 : -EPROTO;
+}
+
+static int check_content(const struct maru_board *board) {
   struct maru_board_section section;
-  int rc = 0;
+  int rc = check_header(board, board->size);
   for (unsigned i = 0; rc == 0; i++)
     rc = maru_board_section_at(board, i, &section);
   return rc == -ENOENT ? 0 : rc;
@@ -446,6 +449,22 @@ int maru_board_say(struct maru_board *board, const char *room, const char *forma
   /* Release: the text comes with its hash. */
   atomic_store_explicit(&line->hash, hash_words(number, words, LINE_WORDS), memory_order_release);
   return 0;
+}
+
+int mr_board_note(const char *path, const char *room, const char *text) {
+  struct stat status;
+  int fd = open_file(path, geteuid(), &status);
+  if (fd < 0)
+    return fd;
+  struct maru_board front;
+  int rc = map_board(&front, fd, mr_page_round(sizeof(struct header)), geteuid());
+  if (rc < 0)
+    return rc;
+  rc = check_header(&front, (size_t)status.st_size);
+  if (rc == 0)
+    rc = maru_board_say(&front, room, "%s", text);
+  maru_board_close(&front);
+  return rc;
 }
 
 void maru_board_lines(const struct maru_board *board, uint64_t *first, uint64_t *end) {

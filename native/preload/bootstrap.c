@@ -1,15 +1,32 @@
+#define _GNU_SOURCE /* program_invocation_short_name */
 #include "bootstrap.h"
+#include "../board/note.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #define LINE_MAX_BYTES 256
 
+/* Its words would be the program's own; the run's end says it. */
+static void say_no_room(const char *room) {
+  char line[LINE_MAX_BYTES];
+  snprintf(line, sizeof line,
+           "process %d (%.32s) is not counted, nor profiled: its addresses have no room for the "
+           "run's board; raise ulimit -v",
+           (int)getpid(), program_invocation_short_name);
+  mr_board_note(getenv(MARU_BOARD_ENV), room, line);
+}
+
 void mr_preload_start(struct mr_preload *preload, const char *room) {
   *preload = (struct mr_preload){.room = room};
-  preload->on_board = maru_board_open_env(&preload->board) == 0;
+  int error = maru_board_open_env(&preload->board);
+  preload->on_board = error == 0;
+  if (error == -ENOMEM)
+    say_no_room(room);
   /* The program may close all descriptors that it does not know. */
   if (preload->on_board)
     maru_board_forget_fd(&preload->board);

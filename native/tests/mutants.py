@@ -69,7 +69,7 @@ FAULTS = [
     ("root opens every user's board", BOARD, "return maru_board_open_of(board, path, geteuid());",
      "struct stat s;\n  return stat(path, &s) < 0 ? -errno : maru_board_open_of(board, path, s.st_uid);"),
     ("a file may be shorter than a header", BOARD, " && (uint64_t)status->st_size >= sizeof(struct header))", ")"),
-    ("the size may be another than the header's", BOARD, "  if (LOAD(header->size) != board->size)\n    return -EPROTO;\n", ""),
+    ("the size may be another than the header's", BOARD, "return LOAD(header->size) == size ? 0 : -EPROTO;", "return 0;"),
     ("the layout's version is not looked at", BOARD, "LOAD(header->version) != MARU_BOARD_VERSION", "false"),
     ("there need be no magic", BOARD, "memory_order_acquire) != MAGIC)", "memory_order_acquire) != MAGIC && false)"),
     ("an owner is believed that has not begun then", BOARD, "mr_start_time(claim.pid) == claim.start_time &&", "true &&"),

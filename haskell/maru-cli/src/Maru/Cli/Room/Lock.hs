@@ -13,12 +13,13 @@ import Control.Monad (guard)
 import Data.Aeson (Value (Null))
 import Data.Char (isAlphaNum, isAscii, isDigit)
 import Data.Foldable (toList)
-import Data.List (intercalate, isPrefixOf, isSuffixOf, tails)
+import Data.List (intercalate, isInfixOf, isPrefixOf, isSuffixOf, stripPrefix, tails)
 import Data.Map.Strict (Map)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (fromMaybe, isJust, isNothing, listToMaybe, mapMaybe)
 import Maru.Cli.Exit
 import Maru.Cli.Installed (commandPath, libraryAt, notInstalled)
+import Maru.Cli.Output (plural)
 import Maru.Cli.Profile (profileFlags, readProfile)
 import Maru.Cli.Readers (splitOn)
 import Maru.Cli.Room
@@ -26,6 +27,7 @@ import Maru.Cli.Room.Lock.Overlay
 import Maru.Cli.Room.Lock.Profile
 import Maru.Cli.Room.Lock.Sim (lockSimulator)
 import Maru.Cli.Room.Lock.Tune (lockTuner)
+import Maru.Control.LockProfile (LockReport (..))
 import Maru.Native.BoardView (Board (..))
 import Maru.Native.LockProfile (lockProfileBytes)
 import Maru.Native.Probe (overlayLocks, probeOverlay)
@@ -204,12 +206,23 @@ afterLock planned board = case overlayOf board of
   Just overlay -> do
     profile <- readReport True (boardPath board)
     -- Where only a profile was asked for, there is no overlay to speak of.
-    let told = if Map.lookup "MARU_LOCK" planned == Just "pass" && isJust profile then [] else [overlayLine overlay, pastLine overlay, leftLine overlay]
+    let told = (if Map.lookup "MARU_LOCK" planned == Just "pass" && isJust profile then [] else [overlayLine overlay, pastLine overlay, leftLine overlay]) ++ uncounted board
     pure . Just $
       Afterwards
-        (told ++ maybe [] profileLines profile)
+        (told ++ maybe [] (profileSaid overlay) profile)
         (withProfile (profileJson True <$> profile) (overlayJson overlay))
         (maybe [] (lockSection told) profile)
   Nothing
-    | "MARU_LOCK" `Map.member` planned -> pure (Just (Afterwards ["no process of the run showed itself: where the library was not loaded, mutexes were glibc's"] Null []))
+    | "MARU_LOCK" `Map.member` planned -> pure (Just (Afterwards (uncounted board ++ ["no process of the run showed itself: where the library was not loaded, mutexes were glibc's"]) Null []))
     | otherwise -> pure Nothing
+  where
+    profileSaid overlay profile
+      | null (lockProcesses profile) = ("profile: none of " ++ plural (fromIntegral (overlayProcesses overlay)) "process" ++ " with the library took a mutex") : drop 1 (profileLines profile)
+      | otherwise = profileLines profile
+
+-- | Processes that could not map the board, which they say in its log (@bootstrap.c@).
+uncounted :: Board -> [String]
+uncounted board = take 3 lines' ++ ["so it is with " ++ plural more "more process" | more > 0]
+  where
+    lines' = [line | Just line <- map (stripPrefix "lock: ") (boardLines board), "process " `isPrefixOf` line, " is not counted" `isInfixOf` line]
+    more = length lines' - 3
