@@ -4,6 +4,8 @@ module Maru.Cli.TuneRace
     mostRounds,
     searchRounds,
     timed,
+    counted,
+    ranAndThenNot,
     notDone,
     withScratch,
 
@@ -94,6 +96,19 @@ timed context most name job =
     asShellsSay status
       | status `elem` [126, 127] = " (as what cannot be executed does)"
       | otherwise = ""
+
+-- | What a race measures, of its baseline and others with their names. A failure of the baseline ends
+-- the tuner. Another setting that fails leaves the race, and that is said.
+counted :: Eq c => TuneContext -> c -> (c -> String) -> (Double -> c -> IO (Either String (Maybe Double))) -> Double -> c -> IO (Maybe Double)
+counted context baseline name measure most setting = measure most setting >>= either failed pure
+  where
+    failed why
+      | setting == baseline = ranAndThenNot why
+      | otherwise = Nothing <$ tuneSay context (name setting ++ " is tried no more: " ++ why)
+
+-- | From why the program as it is failed after a first run that went well.
+ranAndThenNot :: String -> IO a
+ranAndThenNot why = problem badInput ("the program as it is ran, and then did not: " ++ why)
 
 -- | Of a first run that took all of the budget.
 notDone :: TuneContext -> String

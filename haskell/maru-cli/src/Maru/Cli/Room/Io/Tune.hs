@@ -13,7 +13,7 @@ where
 
 import Control.Monad (when)
 import Data.Aeson (object, (.=))
-import Data.Either (fromRight, isRight)
+import Data.Either (isRight)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (fromMaybe, isNothing)
 import GHC.Conc (getNumProcessors)
@@ -59,7 +59,7 @@ tuneIo context = do
   -- One run that must go well; its files are in memory then, for all alike.
   first <- runOnce maru (tuneBudget context) baseline >>= either (problem badInput) pure
   when (isNothing first) $ problem badInput (notDone context)
-  let race most latest = raceWithin context most latest (\limit -> fmap (fromRight Nothing) . runOnce maru limit) . start baseline
+  let race most latest = raceWithin context most latest (counted context baseline id (runOnce maru)) . start baseline
   search <- race searchRounds (tuneEnd context - 0.35 * tuneBudget context) (settingsFor cpus library)
   ioTuned search <$> case verdict search of
     -- The winner of many has had luck, too: new runs say what it is worth.

@@ -97,7 +97,7 @@ tuneGc flags context = do
   let closed = close found
   race <- decide context objective (runWall baseline) measured before (leader closed)
   failed <- readIORef failures
-  mapM_ (problem badInput . ("the program as it is ran, and then did not: " ++)) (Map.lookup before failed)
+  mapM_ ranAndThenNot (Map.lookup before failed)
   statistics <- readIORef seen
   pure (judged objective given (runStatistics baseline) statistics failed (null (proposal found)) closed race) {tunedPicture = Just (surface objective closed)}
 

@@ -22,7 +22,6 @@ where
 import Data.Aeson (Value (..), decode, object, (.=))
 import qualified Data.Aeson.KeyMap as KeyMap
 import qualified Data.ByteString.Lazy as Lazy
-import Data.Either (fromRight)
 import Data.List (sortOn)
 import Data.List.NonEmpty (nonEmpty)
 import qualified Data.Map.Strict as Map
@@ -132,7 +131,7 @@ tuneWait context = do
       race mostRounds (tuneEnd context) (start AsItIs [winner])
   pure (judged reached (reverse periods) final)
   where
-    race most latest = raceWithin context most latest (\seconds' -> fmap (fromRight Nothing) . runOnce context seconds')
+    race most latest = raceWithin context most latest (counted context AsItIs named (runOnce context))
 
 -- | The fastest rival of the last race, if any ran to its end there; else of the one before.
 best :: [(String, Race Setting)] -> Maybe Setting
