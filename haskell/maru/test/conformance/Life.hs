@@ -4,6 +4,7 @@
 module Life (tests) where
 
 import Control.Concurrent
+import Control.Concurrent.STM
 import Control.Exception
 import Control.Monad (forM_, forever, replicateM_, void)
 import qualified Data.ByteString as ByteString
@@ -152,6 +153,18 @@ interrupts b =
         got <- try (evaluate (length (outcomes running)))
         got @?= Left (ErrorCall "from outside")
         within 10 (mapM (either throwIO pure . outcomeResult) (outcomes running)) >>= (@?= [1]),
+    testCase "a list is looked at inside a transaction, from its first element on and later" $
+      forM_ ([(order', before) | order' <- [Ordered, Unordered], before <- [0, 5]]) $ \(order', before) -> do
+        -- What runs share is there before.
+        valuesOf b (job (+ 1) [1 :: Int]) >>= (@?= [2])
+        seen <- newTVarIO (0 :: Int)
+        -- Begun when it is looked at, as that of parMap.
+        os <- lazily (outcomes <$> runJob b (job (slowly 1) [0 .. 299 :: Int]) {jobOrder = order'})
+        length (take before os) @?= before
+        within 30 . atomically $ readTVar seen >>= \n -> writeTVar seen $! n + length os
+        readTVarIO seen >>= (@?= 300)
+        values <- mapM (either throwIO pure . outcomeResult) os
+        sum values @?= sum [0 .. 299],
     testCase "a map works when it is started and consumed with exceptions masked" $
       within 10 . mask_ $ valuesOf b (job (+ 1) [1 .. 100 :: Int]) >>= (@?= [2 .. 101])
   ]

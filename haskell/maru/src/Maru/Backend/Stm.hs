@@ -17,6 +17,7 @@ import Maru.Internal.Engine
 import Maru.Internal.Evaluate
 import Maru.Internal.Patience (patiently)
 import Maru.Internal.Run
+import Maru.Internal.Unnested
 import Maru.Options (Backend (..))
 
 -- | What the threads of a run share.
@@ -92,8 +93,8 @@ collect run channels order = go
       (Nothing, _) -> do
         let received = had + IntMap.size early
         when (received == 0) begin
-        awaited . atomically $ void (peekTBQueue (results channels)) `orElse` void (endAfter received)
-        came <- atomically $ (Right <$> readTBQueue (results channels)) `orElse` endAfter received
+        awaited . unnested $ void (peekTBQueue (results channels)) `orElse` void (endAfter received)
+        came <- atOnce $ (Right <$> readTBQueue (results channels)) `orElse` endAfter received
         case came of
           Left e -> Nothing <$ mapM_ throwIO e
           Right outcome
@@ -103,7 +104,7 @@ collect run channels order = go
     -- Workers that failed to start send no result: ask before waiting for one,
     -- but only if there is any item.
     begin = do
-      some <- awaited . atomically $ (readTVar (begun channels) >>= check >> pure True) `orElse` (False <$ endAfter 0)
+      some <- awaited . unnested $ (readTVar (begun channels) >>= check >> pure True) `orElse` (False <$ endAfter 0)
       when some $ awaitWorkers run
     endAfter received = do
       end <- readTVar (theEnd channels)

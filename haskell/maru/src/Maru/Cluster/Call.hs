@@ -37,6 +37,7 @@ import qualified Maru.Internal.Belt as Belt
 import Maru.Internal.Engine
 import Maru.Internal.Evaluate (capture)
 import Maru.Internal.Run
+import Maru.Internal.Unnested (atOnce)
 import Maru.Options
 
 -- | What the threads of a call share.
@@ -65,7 +66,7 @@ data Told = Told
 -- | Not interruptible: a run exists with the finalizer that ends it, or not at all.
 startCall :: Cluster -> Backend -> Options -> Order -> StaticPtr (Remote e a b) -> e -> [a] -> IO (Running b)
 startCall cluster which options order pointer environment inputs = do
-  peers <- atomically (alive cluster)
+  peers <- atOnce (alive cluster)
   when (null peers) (throwIO nobody)
   -- Evaluating the environment may throw, or take for ever.
   begins <- evaluate (Lazy.toStrict (encode (callOf options pointer environment)))
@@ -79,7 +80,7 @@ startCall cluster which options order pointer environment inputs = do
     office <- Office run belt guide cluster (policy options) (chunking options) <$> newTVarIO noEntries <*> newTVarIO Nothing <*> newIORef (Told 0 0 0 0 [])
     call <- listenTo cluster (Handler (hearFrame office results) (loseItems office) (itemsOf office))
     -- Peers that were lost before that have told this call nothing.
-    atomically (nobodyLeft office)
+    atOnce (nobodyLeft office)
     spawnFeeder run (Belt.offer belt) (const (finish belt)) inputs
     spawn run forkIOWithUnmask (\restore -> restore (offerAll office))
     failing <- forkIOWithUnmask (\unmask -> unmask (failRest office))

@@ -37,6 +37,7 @@ import Maru.Cluster.Frame
 import Maru.Cluster.Serve (serve)
 import Maru.Failure (exceptionText)
 import Maru.Internal.Say (sayLine)
+import Maru.Internal.Unnested (atOnce)
 import Maru.Native.Stream (newStreamPair)
 import System.IO.Unsafe (unsafePerformIO)
 import System.Posix.Process (getProcessID)
@@ -193,7 +194,7 @@ alive cluster = readTVar (clusterPeers cluster) >>= filterM (readTVar . peerTher
 listenTo :: Cluster -> Handler -> IO Int
 listenTo cluster handler = do
   call <- atomicModifyIORef' (clusterCalls cluster) (\n -> (n + 1, n))
-  call <$ atomically (modifyTVar' (clusterHandlers cluster) (IntMap.insert call handler))
+  call <$ atOnce (modifyTVar' (clusterHandlers cluster) (IntMap.insert call handler))
 
 -- | Frames of that call are dropped.
 stopListening :: Cluster -> Int -> IO ()

@@ -67,6 +67,7 @@ import Maru.Internal.Feed (endSoon)
 import Maru.Internal.Patience
 import Maru.Internal.Plan
 import Maru.Internal.Progress
+import Maru.Internal.Unnested (atOnce)
 import Maru.Options
 import System.IO.Unsafe (unsafeInterleaveIO)
 import System.Timeout (timeout)
@@ -180,7 +181,7 @@ spawn run fork body = enlist run killThread $ \leave -> do
   alive (+ 1)
   fork (\restore -> body restore `finally` uninterruptibleMask_ (leave >> alive (subtract 1)))
   where
-    alive = atomically . modifyTVar' (runAlive run)
+    alive = atOnce . modifyTVar' (runAlive run)
 
 -- | Starts a thread, unless the run has been stopped. When that is stopped, the thread is
 -- ended in this way. The thread does last what the starter is given.
@@ -406,7 +407,7 @@ produce run next start = do
       -- In steps, so that the feeder does not wake for every single item. At
       -- most a quarter window is untold, so the item waited for is always
       -- within the window.
-      when (n - told >= max 1 (ahead `div` 4)) $ atomically (writeTVar (runConsumed run) n)
+      when (n - told >= max 1 (ahead `div` 4)) $ atOnce (writeTVar (runConsumed run) n)
 
 -- | A wait of the consumer for threads of the run. An item may catch what it is told, and wait for
 -- something else in vain: so often, that is some three seconds.
