@@ -146,6 +146,15 @@ interrupts b =
         threadDelay 75000
         killThread consumer
         within 10 (mapM (either throwIO pure . outcomeResult) (outcomes running)) >>= (@?= [0 .. 9]),
+    testCase "a consumer that is killed while the run begins leaves the list to another one" $
+      forM_ [0 .. 59] $ \turns -> do
+        os <- lazily (outcomes <$> runJob b (job (+ 1) [0 .. 9 :: Int]))
+        started <- newEmptyMVar
+        consumer <- forkIO (putMVar started () >> void (evaluate (length os)))
+        takeMVar started
+        replicateM_ (turns `mod` 20) yield
+        killThread consumer
+        within 10 (mapM (either throwIO pure . outcomeResult) os) >>= (@?= [1 .. 10]),
     testCase "an exception of any type thrown to the consumer is not an item's" $
       withRun b (job (slowly 200) [1 :: Int]) $ \running -> do
         me <- myThreadId

@@ -1,3 +1,4 @@
+{-# LANGUAGE MagicHash #-}
 {-# LANGUAGE RankNTypes #-}
 
 -- | Workers that are threads of the caller's own process and share its heap:
@@ -13,7 +14,9 @@ module Maru.Backend.Threads
 where
 
 import Control.Concurrent (forkOSWithUnmask, forkOnWithUnmask, rtsSupportsBoundThreads)
-import Control.Exception (mask_, throwIO)
+import Control.Exception (mask_, throwIO, uninterruptibleMask_)
+import GHC.Exts (maskAsyncExceptions#)
+import GHC.IO (IO (..))
 import Maru.Failure (Unavailable (..))
 import Maru.Internal.Belt
 import Maru.Internal.Engine
@@ -29,7 +32,7 @@ engine = workersWith Threads forkOnWithUnmask
 -- without @-threaded@.
 boundEngine :: Engine
 boundEngine job
-  | rtsSupportsBoundThreads = workersWith BoundThreads (\_ body -> forkOSWithUnmask body) job
+  | rtsSupportsBoundThreads = workersWith BoundThreads (\_ body -> forkBound body) job
   | otherwise =
     throwIO
       Unavailable
@@ -37,6 +40,13 @@ boundEngine job
           unavailableWhy = "this program was linked without -threaded",
           unavailableRemedy = "link it with ghc-options: -threaded, or choose another back end"
         }
+
+-- | Not interruptible: @forkOS@ waits for its thread, and what is thrown at the consumer meanwhile would stay
+-- in the list. The thread begins masked, as others do.
+forkBound :: Fork
+forkBound body = uninterruptibleMask_ (forkOSWithUnmask (\restore -> masked (body restore)))
+  where
+    masked (IO act) = IO (maskAsyncExceptions# act)
 
 workersWith :: Backend -> (Int -> Fork) -> Engine
 workersWith which fork (Job options n order codec f inputs _ _) = mask_ $ do
