@@ -4,8 +4,10 @@
 module Main (main) where
 
 import Control.Concurrent (setNumCapabilities, threadDelay)
-import Control.Exception (evaluate)
+import Control.Exception (displayException, evaluate)
 import Control.Monad (forM, forM_, replicateM, replicateM_, void, when)
+import qualified Data.ByteString as ByteString
+import Data.Char (isDigit)
 import Data.Int (Int64)
 import Data.List (foldl')
 import qualified Data.Map.Strict as Map
@@ -17,6 +19,7 @@ import System.Exit (ExitCode (..), die)
 import System.Mem (performMajorGC)
 import System.Posix.Process (exitImmediately, forkProcess, getProcessStatus)
 import qualified System.Posix.Process as Process
+import System.Posix.Resource (Resource (..), ResourceLimit (..), ResourceLimits (..), getResourceLimit, setResourceLimit)
 import System.Process (readProcessWithExitCode)
 import Test.Tasty (defaultMain, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
@@ -107,8 +110,24 @@ suite =
           -- Grown later, it takes a grace period of the kernel in the middle of the births.
           status <- lines <$> readFile "/proc/self/status"
           let sizes = [read size | line <- status, ["FDSize:", size] <- [words line]] :: [Int]
-          assertBool (show sizes) (sizes >= [256])
+          assertBool (show sizes) (sizes >= [256]),
+        testCase "where memory is short (ulimit -v), a result that cannot be copied says that" $ do
+          let large n = ByteString.replicate (n * 1000000) 1
+              scarce = options {workers = Workers 1, policy = Skip, transport = CompactCopy, initialise = fewAddresses}
+              texts = [either (displayException . failedCause) (show . ByteString.length) r | r <- parMapTry scarce large [1, 64, 2]]
+          texts
+            @?= [ "1000000",
+                  "maru: memory for the copy of a result is not available: Cannot allocate memory; raise the heap's bound (-M), `ulimit -v` or the container's limit, or keep fewer results at a time",
+                  "2000000"
+                ]
       ]
+
+-- | Leaves this process 32 MiB of addresses, which is less than a large copy takes.
+fewAddresses :: IO ()
+fewAddresses = do
+  pages <- takeWhile isDigit <$> readFile "/proc/self/statm"
+  limits <- getResourceLimit ResourceTotalMemory
+  setResourceLimit ResourceTotalMemory limits {softLimit = ResourceLimit (read pages * 4096 + 32 * 1024 * 1024)}
 
 -- | Regions come and go, and results in them stay for a while.
 scattered :: IO ()

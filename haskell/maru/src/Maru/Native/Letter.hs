@@ -86,7 +86,7 @@ packAs (W# how) x = alloca pack'
           way <- peek at >>= wayOf
           if isError eAGAIN code
             then pure (Left ("what a thread is evaluating" <> way))
-            else failed code (Left "more than 16 MiB") (Left . (<> way))
+            else failed code (pure (Left "more than 16 MiB")) (Left . (<> way))
     -- The text is C's.
     wayOf text
       | text == nullPtr = pure ""

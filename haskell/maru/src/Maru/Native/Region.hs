@@ -225,7 +225,7 @@ regionAdd (Region _ (Ptr base) size _ _) sharing x = do
       case add# x' base megablocks (flag sharing) table s of (# s1, r #) -> (# s1, fromIntegral (I# r) #)
   if code >= 0
     then pure (Added (fromIntegral code))
-    else failed code Full Refused
+    else failed code (pure Full) Refused
 
 flag :: Bool -> Word#
 flag True = 1##
@@ -244,13 +244,16 @@ isError :: Errno -> Int64 -> Bool
 isError (Errno e) code = code == negate (fromIntegral e)
 
 -- | @failed code full refused@: what an error of a copier means; others are thrown.
-failed :: Int64 -> b -> (String -> b) -> IO b
+failed :: Int64 -> IO b -> (String -> b) -> IO b
 failed code full refused
-  | isError eNOSPC code = pure full
+  | isError eNOSPC code = full
   | code <= negate copyRefused = refused <$> (c_refused code >>= peekCString)
-  | otherwise = unavailable "memory for the copy of a result" code lessMemory
+  | otherwise = noMemory code
   where
     copyRefused = 4096
+
+noMemory :: Int64 -> IO a
+noMemory code = unavailable "memory for the copy of a result" code lessMemory
 
 -- | Bytes still free.
 regionRoom :: Region -> IO Int
@@ -328,7 +331,9 @@ pack sharing x = alloca $ \at -> do
   where
     retried code
       | isError eNOSPC code && not sharing = pack True x
-      | otherwise = failed code (Unpackable "more than memory holds") Unpackable
+      | otherwise = failed code short Unpackable
+    -- With sharing, memory alone bounds it.
+    short = let Errno e = eNOMEM in noMemory (negate (fromIntegral e))
 
 -- | Copies bytes that are this process's alone and that nobody reads afterwards, and
 -- gives their pages back on the way.
