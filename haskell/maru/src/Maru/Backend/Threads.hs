@@ -16,7 +16,7 @@ where
 import Control.Concurrent (forkOSWithUnmask, forkOnWithUnmask, rtsSupportsBoundThreads)
 import Control.Exception (mask_, throwIO, uninterruptibleMask_)
 import GHC.Exts (maskAsyncExceptions#)
-import GHC.IO (IO (..))
+import GHC.IO (IO (..), unIO)
 import Maru.Failure (Unavailable (..))
 import Maru.Internal.Belt
 import Maru.Internal.Engine
@@ -44,9 +44,10 @@ boundEngine job
 -- | Not interruptible: @forkOS@ waits for its thread, and what is thrown at the consumer meanwhile would stay
 -- in the list. The thread begins masked, as others do.
 forkBound :: Fork
-forkBound body = uninterruptibleMask_ (forkOSWithUnmask (\restore -> masked (body restore)))
+forkBound body = uninterruptibleMask_ (forkOSWithUnmask begin)
   where
-    masked (IO act) = IO (maskAsyncExceptions# act)
+    begin :: Restore -> IO ()
+    begin restore = IO (maskAsyncExceptions# (unIO (body restore)))
 
 workersWith :: Backend -> (Int -> Fork) -> Engine
 workersWith which fork (Job options n order codec f inputs _ _) = mask_ $ do
