@@ -132,7 +132,7 @@ fewAddresses = do
 -- | Regions come and go, and results in them stay for a while.
 scattered :: IO ()
 scattered = forM_ [1 .. 30] $ \k -> do
-  ys <- parMapM options (\x -> [x .. x + 2000]) [k .. k + 40 :: Int]
+  ys <- parMapM options {workers = Workers 16} (\x -> [x .. x + 2000]) [k .. k + 40 :: Int]
   when (map sum ys /= [sum [x .. x + 2000] | x <- [k .. k + 40]]) $ die "results differ"
 
 options :: Options

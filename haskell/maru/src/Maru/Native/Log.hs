@@ -54,7 +54,7 @@ foreign import ccall unsafe "maru_log_next" c_logNext :: Ptr CLog -> Ptr () -> I
 foreign import ccall unsafe "maru_log_release" c_logRelease :: Ptr CLog -> IO ()
 
 -- | A log with that many bytes of address space, and how many it has. Where fewer are left (@ulimit -v@)
--- it takes a quarter of the half, quarter, eighth … that the system would grant: the stacks of threads need
+-- it takes a 16th of the half, quarter, eighth … that the system would grant: other workers and threads need
 -- some, too. At least 256 KiB. A record that does not fit is refused by itself.
 newLog :: Word64 -> IO (Log, Word64)
 newLog wanted = create wanted >>= either (smallerLog (wanted `div` 2)) pure
@@ -66,8 +66,8 @@ smallerLog size refusal
   where
     least = 256 * 1024
     modest (made, _)
-      | size < 4 * least = pure (made, size)
-      | otherwise = freeLog made >> create (size `div` 4) >>= either (smallerLog (size `div` 8)) pure
+      | size < 16 * least = pure (made, size)
+      | otherwise = freeLog made >> create (size `div` 16) >>= either (smallerLog (size `div` 32)) pure
 
 create :: Word64 -> IO (Either CInt (Log, Word64))
 create size = alloca $ \out -> do
