@@ -35,6 +35,10 @@ static int64_t call(mr_stack_function *function, uint64_t one, uint64_t two, uin
   bool before = enter();
   int64_t result = mr_stack_call(function, one, two, three);
   leave(before);
+  if (mr_self.returns) {
+    mr_self.returns = false;
+    mr_self.on_return();
+  }
   return result;
 }
 
@@ -140,6 +144,7 @@ static bool goes_on(bool asks) {
     mr_self.part->restored();
     pthread_mutex_lock(&mr_self.lock);
     mr_self.restoring = false;
+    mr_self.returns = mr_self.on_return != NULL;
   }
   if (waits) {
     mr_self.asking = true;

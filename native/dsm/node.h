@@ -110,6 +110,9 @@ bool mr_node_restores(void);
 /* The program's memory is as it was.  Where to go on; NULL: it did not run, and the next request
  * of this process is the one in which it waits already. */
 const ucontext_t *mr_node_resume(void);
+/* Where an image was taken in a request, `call` is called behind it: here, and in a process that
+ * goes on there.  So both do the same. */
+void mr_node_on_return(void (*call)(void));
 /* The program is about to leave what can be saved: its end. */
 void mr_node_no_more_checkpoints(void);
 

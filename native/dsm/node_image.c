@@ -81,6 +81,7 @@ static int write_image(int file, struct mr_store *store, struct mr_checkpoint_he
   if (rc == 0)
     rc = mr_self.part->write(file, store, head, mr_self.captures ? &mr_self.here : NULL,
                              mr_self.parked != 0 ? PARKED : WAITING, why, size);
+  mr_self.returns = mr_self.on_return != NULL;
   if (mr_self.replay != NULL)
     mr_replay_cut(mr_self.replay);
   pthread_mutex_unlock(&mr_self.lock);
@@ -99,10 +100,9 @@ bool mr_node_restores(void) {
 void mr_self_open_checkpoints(void) {
   mr_self.checkpoints = mr_checkpoints_open(mr_self.nodes, mr_self.me);
   if (mr_self.checkpoints != NULL && mr_self.part == NULL)
-    mr_node_die(
-        STATUS_USAGE,
-        "--ckpt-every: checkpoints are for programs in the ANL macros or of maru/dsm.h that "
-        "maru-cc built, without threads and watched; this one cannot have them");
+    mr_node_die(STATUS_USAGE, "--ckpt-every: checkpoints are for programs that maru-cc built and "
+                              "that are watched; this one "
+                              "cannot have them");
   if (mr_self.checkpoints != NULL && (mr_self.races != NULL || mr_settings_races()))
     mr_node_die(STATUS_USAGE, "--races and --ckpt-every exclude each other: what is known of races "
                               "is in no checkpoint");
@@ -198,6 +198,7 @@ void mr_self_load_core(void) {
                                 : strerror(-rc));
 }
 
+void mr_node_on_return(void (*call)(void)) { mr_self.on_return = call; }
 void mr_node_part(const struct mr_part *part) { mr_self.part = part; }
 size_t *mr_node_allocated(void) { return &mr_self.used; }
 bool mr_node_will_restore(void) { return mr_checkpoints_expected() != 0; }

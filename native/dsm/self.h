@@ -61,6 +61,8 @@ struct mr_self {
   ucontext_t here;
   bool captures;
   enum { ANEW, PARKED, WAITING } resumed;
+  void (*on_return)(void); /* NULL, or due behind a request that an image was taken in */
+  bool returns;            /* it is due; under the lock until the request is done */
   bool restoring; /* its core goes on from a checkpoint, its program does not yet; under the lock */
   /* What nodes that have one memory share beside it, and how the program's thread waits for them;
    * NULL: the protocol has them. */

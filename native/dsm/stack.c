@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <sys/mman.h>
 
-#define SIZE ((size_t)256 << 10)
+#define FAULTS ((size_t)256 << 10)
 
 /* What the requests' stack is used for. */
 enum { NOTHING, REQUESTS, OPEN };
@@ -73,23 +73,20 @@ extern int64_t mr_stack_switch(void *top, mr_stack_function *function, uint64_t 
                                uint64_t three);
 #endif
 
-static uint8_t *map(void) {
-  void *at =
-      mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-  return at == MAP_FAILED ? NULL : at;
-}
-
-int mr_stack_prepare(void) {
+int mr_stack_prepare(uint8_t *top) {
   if (!SWITCHES)
     return -ENOSYS;
-  uint8_t *requests = map(), *faults = map();
-  if (requests == NULL || faults == NULL)
-    return -ENOMEM;
-  const stack_t other = {.ss_sp = faults, .ss_size = SIZE};
-  if (sigaltstack(&other, NULL) < 0)
+  void *faults =
+      mmap(NULL, FAULTS, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+  const stack_t other = {.ss_sp = faults, .ss_size = FAULTS};
+  if (faults == MAP_FAILED || sigaltstack(&other, NULL) < 0)
     return -errno;
-  stacks.top = requests + SIZE;
+  stacks.top = top;
   return 0;
+}
+
+struct mr_range mr_stack_state(void) {
+  return (struct mr_range){.from = (uint8_t *)&stacks, .to = (uint8_t *)(&stacks + 1)};
 }
 
 static int64_t call_as(int use, mr_stack_function *function, uint64_t one, uint64_t two,

@@ -10,15 +10,20 @@
 #ifndef MARU_DSM_STACK_H
 #define MARU_DSM_STACK_H
 
+#include "parmacs/image.h"
+
 #include <stdint.h>
 
 typedef int64_t mr_stack_function(uint64_t one, uint64_t two, uint64_t three);
 
 #define MR_BY_HANDLER "a signal handler used the shared memory while a request was under way"
 
-/* From now on such a stack is there, and one for the handlers of faults in this thread.  -ENOMEM;
- * -ENOSYS: not on this processor. */
-int mr_stack_prepare(void);
+/* From now on such a stack is there, MR_STACK_REQUESTS bytes below `top`, and one for the handlers
+ * of faults in this thread.  -ENOMEM; -ENOSYS: not on this processor. */
+#define MR_STACK_REQUESTS ((size_t)256 << 10)
+int mr_stack_prepare(uint8_t *top);
+/* What is known of both, for a checkpoint. */
+struct mr_range mr_stack_state(void);
 /* Calls it there, where that is; what its arguments point to must not be shared memory.  Ends the
  * process where that is under way already: a handler of a signal would overwrite it. */
 int64_t mr_stack_call(mr_stack_function *function, uint64_t one, uint64_t two, uint64_t three);

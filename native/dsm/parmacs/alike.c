@@ -22,6 +22,12 @@ static void join(void (*init)(void)) {
   init();
 }
 
+static int list_own(struct mr_range *ranges) {
+  uint8_t *allocated = (uint8_t *)mr_node_allocated();
+  ranges[0] = (struct mr_range){.from = allocated, .to = allocated + sizeof(size_t)};
+  return 1;
+}
+
 static void run_main(void) { maru_parmacs_exit(mr_program_main()); }
 
 /* In the place of another process.  The stack protector's word changes here. */
@@ -37,9 +43,7 @@ __attribute__((no_stack_protector)) static _Noreturn void go_on(void) {
 int maru_alike_main(const struct maru_parmacs_program *program, int count, char **arguments) {
   mr_start_steadily(arguments);
   begun = true;
-  uint8_t *allocated = (uint8_t *)mr_node_allocated();
-  mr_program_is(program, count, arguments, false,
-                (struct mr_range){.from = allocated, .to = allocated + sizeof(size_t)});
+  mr_program_is(program, count, arguments, false, list_own);
   mr_part_given();
   mr_program_map_stack();
   if (mr_node_will_restore())

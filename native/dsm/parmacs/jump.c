@@ -45,7 +45,8 @@ static bool within(struct mr_range range, uint64_t at) {
  */
 static bool is_stack(uint64_t at) {
   const struct mr_range stack = {.from = MR_STACK, .to = MR_STACK + MR_STACK_SIZE};
-  return within(stack, at) || within(mr_memory_heap(), at);
+  return within(stack, at) || within(mr_memory_heap(), at) ||
+         mr_node_shares((const void *)(uintptr_t)at, 1);
 }
 
 void maru_parmacs_jump(struct __jmp_buf_tag *place) {

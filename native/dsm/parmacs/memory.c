@@ -112,7 +112,8 @@ void mr_memory_forget(void) {
 }
 
 struct mr_range mr_memory_heap(void) {
-  return (struct mr_range){.from = memory.first, .to = private_heap()->next};
+  return (struct mr_range){.from = memory.first,
+                           .to = memory.first != NULL ? private_heap()->next : NULL};
 }
 
 struct mr_range mr_memory_state(void) {

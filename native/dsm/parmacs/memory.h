@@ -31,7 +31,7 @@ void mr_memory_share_anonymous(void);
  * as its content is once somebody has put it back.  So are mappings from now on. */
 void mr_memory_forget(void);
 void mr_memory_share_maps(void);
-/* What of the heap is in use. */
+/* What of the heap is in use; nothing where it is gone. */
 struct mr_range mr_memory_heap(void);
 /* What this library knows of it, for a checkpoint. */
 struct mr_range mr_memory_state(void);

@@ -67,6 +67,11 @@ static struct {
   uint8_t *stack; /* what of it the image holds begins there */
 } kept;
 
+int mr_parmacs_own(struct mr_range *ranges) {
+  ranges[0] = (struct mr_range){.from = (uint8_t *)&kept, .to = (uint8_t *)(&kept + 1)};
+  return 1;
+}
+
 /* ---- synchronisation --------------------------------------------------------------------- */
 
 uint32_t maru_parmacs_id(void) {
@@ -369,8 +374,7 @@ int maru_parmacs_main(const struct maru_parmacs_program *program, int count, cha
   mr_start_steadily(arguments);
   self.owner = getpid();
   self.shared = globals_shared();
-  mr_program_is(program, count, arguments, self.shared,
-                (struct mr_range){.from = (uint8_t *)&kept, .to = (uint8_t *)(&kept + 1)});
+  mr_program_is(program, count, arguments, self.shared, mr_parmacs_own);
   mr_node_part(mr_program_part());
   start_node(program);
   mr_program_map_stack();

@@ -21,13 +21,13 @@ static struct {
   char **arguments;
   int count;
   bool shared; /* globals are */
-  struct mr_range own;
+  mr_program_own *own;
   struct mr_variables variables; /* the program's own */
   ucontext_t begin;
 } program;
 
 void mr_program_is(const struct maru_parmacs_program *file, int count, char **arguments,
-                   bool globals_shared, struct mr_range own) {
+                   bool globals_shared, mr_program_own *own) {
   program.file = *file;
   program.owner = getpid();
   program.count = count;
@@ -49,6 +49,13 @@ void mr_program_map_streams(void) {
   mr_streams_prepare(MR_STREAMS);
 }
 
+__attribute__((no_stack_protector)) void mr_program_begins(void) {
+  mr_node_captures(true);
+  uint64_t word = mr_node_guard_word(mr_guard());
+  if (mr_guard_set(word))
+    mr_part_guarded(word);
+}
+
 /* Created processes get the program's stack: one that repeats this one has to send the same. */
 __attribute__((no_stack_protector)) _Noreturn void mr_program_enter(void (*call)(void)) {
   getcontext(&program.begin);
@@ -56,10 +63,7 @@ __attribute__((no_stack_protector)) _Noreturn void mr_program_enter(void (*call)
   program.begin.uc_stack.ss_size = MR_STACK_SIZE;
   program.begin.uc_link = NULL;
   makecontext(&program.begin, call, 0);
-  mr_node_captures(true);
-  uint64_t word = mr_node_guard_word(mr_guard());
-  if (mr_guard_set(word))
-    mr_part_guarded(word);
+  mr_program_begins();
   setcontext(&program.begin);
   mr_node_die(STATUS_INTERNAL, "cannot change to the program's stack");
 }
@@ -96,9 +100,9 @@ ssize_t mr_program_list(uint8_t *stack, struct mr_range *ranges, char *why, size
 /* A process that runs nothing has nothing but what this library knows. */
 static int list_part(uint8_t *sp, struct mr_range *ranges, size_t most, char *why, size_t size) {
   int count = 0;
-  _Static_assert(MR_PROGRAM_RANGES + 6 <= MR_PART_RANGES, "all have room");
+  _Static_assert(MR_PROGRAM_RANGES + MR_PROGRAM_OWN + 5 <= MR_PART_RANGES, "all have room");
   (void)most;
-  ranges[count++] = program.own;
+  count += program.own(ranges);
   ranges[count++] = mr_memory_state();
   if (sp == NULL)
     return count;

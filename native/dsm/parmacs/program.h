@@ -25,10 +25,14 @@
 #define MR_MAPPINGS 1024u
 #define MR_PROGRAM_RANGES (3 + MR_MAPPINGS)
 
-/* Right before main: which program it is, and its arguments.  `own`: what the library knows for it,
- * which a checkpoint holds as well.  Globals that are shared are no process's own. */
+/* What the library knows for the program, to MR_PROGRAM_OWN ranges; how many. */
+#define MR_PROGRAM_OWN 16
+typedef int mr_program_own(struct mr_range *ranges);
+
+/* Right before main: which program it is, and its arguments.  A checkpoint holds what `own` lists
+ * as well.  Globals that are shared are no process's own. */
 void mr_program_is(const struct maru_parmacs_program *program, int count, char **arguments,
-                   bool globals_shared, struct mr_range own);
+                   bool globals_shared, mr_program_own *own);
 /* Where checkpoints are asked for: a place for the streams of the program, which the calling thread
  * is to run (streams.h). */
 void mr_program_map_streams(void);
@@ -37,8 +41,15 @@ void mr_program_map_stack(void);
 /* Runs `call` on the stack, which does not return.  Its checkpoints may be taken from now on where
  * the node has started. */
 _Noreturn void mr_program_enter(void (*call)(void));
+/* For a program that has another stack, which it is about to run on: the same holds.  The caller is
+ * to be compiled without the stack protector, whose word changes, and so are its callers that
+ * return. */
+void mr_program_begins(void);
 /* The program's main, with copies of arguments and environment in its own memory; its status. */
 int mr_program_main(void);
+
+/* Ids and created processes (parmacs.c). */
+mr_program_own mr_parmacs_own;
 
 /* Its memory becomes another program's: what the library keeps there is gone. */
 void mr_program_forget(void);

@@ -2,6 +2,7 @@
 #include "carried.h"
 
 #include "../node.h"
+#include "private.h"
 
 #include <errno.h>
 #include <locale.h>
@@ -51,15 +52,19 @@ static size_t place_of(const char *name) {
 static void note_name(const char *name) {
   if (place_of(name) < own.count)
     return;
-  own.names = need(realloc(own.names, (own.count + 1) * sizeof *own.names));
-  own.names[own.count++] = need(strndup(name, strcspn(name, "=")));
+  size_t length = strcspn(name, "=");
+  char *kept = mr_private_take(length + 1);
+  memcpy(kept, name, length);
+  kept[length] = 0;
+  own.names = mr_private_widen(own.names, (own.count + 1) * sizeof *own.names);
+  own.names[own.count++] = kept;
 }
 
 static void forget_name(const char *name) {
   size_t at = place_of(name);
   if (at == own.count)
     return;
-  free(own.names[at]);
+  mr_private_give(own.names[at]);
   own.names[at] = own.names[--own.count];
 }
 
@@ -87,7 +92,11 @@ static bool is_changed(const char *piece) {
 static void forget_changes(void) {
   own.folder = own.mask = own.locale = false;
   while (own.count > 0)
-    free(own.names[--own.count]);
+    mr_private_give(own.names[--own.count]);
+}
+
+struct mr_range mr_carried_state(void) {
+  return (struct mr_range){.from = (uint8_t *)&own, .to = (uint8_t *)(&own + 1)};
 }
 
 /* ---- telling --------------------------------------------------------------------------- */
@@ -172,7 +181,7 @@ static void take_variable(char *entry) {
   char *value = strchr(entry, '=');
   if (value != NULL)
     *value++ = 0;
-  need(setenv(entry, value != NULL ? value : "", 1) == 0 ? entry : NULL);
+  need(maru_parmacs_setenv(entry, value != NULL ? value : "", 1) == 0 ? entry : NULL);
 }
 
 static void take(char *piece) {
@@ -199,7 +208,7 @@ static void take(char *piece) {
     break;
   case UNSET:
     forget_name(value);
-    unsetenv(value);
+    maru_parmacs_unsetenv(value);
     break;
   }
 }

@@ -9,11 +9,15 @@
 #ifndef MARU_DSM_THREADS_CARRIED_H
 #define MARU_DSM_THREADS_CARRIED_H
 
+#include "../parmacs/image.h"
+
 struct mr_carried;
 
 /* With the lock of the table; `told`: what is there, or NULL; it is replaced. */
 void mr_carried_tell(struct mr_carried **told);
 /* The same; where this cannot be had on this node the job ends. */
 void mr_carried_take(const struct mr_carried *told);
+/* What this node has changed, for a checkpoint. */
+struct mr_range mr_carried_state(void);
 
 #endif

@@ -120,7 +120,7 @@ void mr_object_forget(uint32_t *word) {
 
 bool mr_object_passes(clockid_t clock, const struct timespec *until) {
   struct timespec now;
-  clock_gettime(clock, &now);
+  mr_node_clock(clock, &now);
   if (now.tv_sec > until->tv_sec || (now.tv_sec == until->tv_sec && now.tv_nsec >= until->tv_nsec))
     return true;
   poll(NULL, 0, LOOK_MS);
@@ -201,4 +201,15 @@ void maru_threads_guard_abort(uint32_t *guard) {
 void maru_threads_guard_release(uint32_t *guard) {
   guard[1] |= DONE;
   maru_threads_guard_abort(guard);
+}
+
+/* ---- checkpoints ---------------------------------------------------------------------------- */
+
+#define ALL_OF(what)                                                                               \
+  { .from = (uint8_t *)&(what), .to = (uint8_t *)(&(what) + 1), .anonymous = true }
+
+int mr_objects_state(struct mr_range *ranges) {
+  const struct mr_range all[] = {ALL_OF(spare), ALL_OF(given), ALL_OF(seen)};
+  memcpy(ranges, all, sizeof all);
+  return sizeof all / sizeof *all;
 }

@@ -13,8 +13,11 @@
 
 #include "../diff.h"
 #include "../parmacs/memory.h"
+#include "../parmacs/program.h"
 #include "../parmacs/start.h"
 #include "../stack.h"
+#include "objects.h"
+#include "private.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -33,6 +36,11 @@
 #define TABLE ((struct mr_table *)MR_ADDRESS)
 #define EARLY (MR_ADDRESS + ((sizeof(struct mr_table) + MR_PAGE - 1) & ~(size_t)(MR_PAGE - 1)))
 #define EARLY_SIZE ((size_t)1 << 30)
+/* What of a node's own stacks is in use lies in a checkpoint: the one that serves, and behind it
+ * the one for requests. */
+#define SERVE MR_STACK
+#define REQUESTS (MR_STACK + MR_STACK_SIZE)
+_Static_assert(MR_SERVE_STACK + MR_STACK_REQUESTS <= MR_STACK_SIZE, "both have room");
 /* Until then the launcher has ended this process. */
 #define TOLD_MS 10000
 
@@ -43,6 +51,7 @@ static struct {
   pid_t owner;
   int tells; /* the launcher reads there that the program is over; 0: nobody does */
   bool over, leaves;
+  struct exceptions *exceptions; /* of the thread that runs all those of the job; or NULL */
 } job;
 
 /* ---- before main ----------------------------------------------------------------------- */
@@ -67,14 +76,13 @@ static bool is_zero(const uint8_t *from, size_t size) {
 }
 
 /* Page by page, but for what is zero there already. */
-static void put_back(struct kept *kept) {
+static void put_back(const struct kept *kept) {
   for (size_t at = 0, piece; at < kept->size; at += piece) {
     piece = MR_PAGE - (uintptr_t)(kept->at + at) % MR_PAGE;
     piece = piece < kept->size - at ? piece : kept->size - at;
     if (!is_zero(kept->bytes + at, piece))
       memcpy(kept->at + at, kept->bytes + at, piece);
   }
-  free(kept->bytes);
 }
 
 static void make_table(const struct mr_table *early) {
@@ -97,26 +105,28 @@ static void start_node(void) {
   mr_memory_forget();
   memset(first, 0, globals.size);
   mr_node_start(&pages, DEFAULT_MIB);
-  int rc = mr_stack_prepare();
+  mr_program_map_stack();
+  int rc = mr_stack_prepare(REQUESTS);
   if (rc < 0)
     mr_node_die(STATUS_UNAVAILABLE, "no stack for what the library does: %s", strerror(-rc));
   mr_memory_share_all();
   mr_memory_share_maps();
-  if (maru_dsm_node() != 0)
-    return;
-  mr_memory_pages((size_t)(EARLY - MR_ADDRESS) + blocks.size);
-  put_back(&globals);
-  put_back(&blocks);
-  make_table(mr_threads_table());
+  if (maru_dsm_node() == 0 && !mr_node_restores()) {
+    mr_memory_pages((size_t)(EARLY - MR_ADDRESS) + blocks.size);
+    put_back(&globals);
+    put_back(&blocks);
+    make_table(mr_threads_table());
+  }
+  free(globals.bytes);
+  free(blocks.bytes);
 }
 
 static void *run_main(void *unused) {
   (void)unused;
   /* Pointers to them may be in the program's memory. */
   char **arguments = mr_start_copy(job.arguments);
-  job.environment = environ;
   environ = mr_start_copy(environ);
-  exit(job.program->main(job.count, arguments, environ));
+  maru_parmacs_exit(job.program->main(job.count, arguments, environ));
 }
 
 /* What the program starts has no part in it. */
@@ -127,6 +137,61 @@ static void find_launcher(void) {
     fcntl(job.tells, F_SETFD, FD_CLOEXEC);
 }
 
+/* ---- checkpoints ----------------------------------------------------------------------- */
+
+/* Of the C++ ABI: which exceptions the calling thread of the system has caught, and how many are
+ * thrown. Their memory is the program's (thrown.c).  Not there in a process without C++. */
+struct exceptions {
+  void *caught;
+  unsigned thrown;
+};
+extern struct exceptions *__cxa_get_globals(void) __attribute__((weak));
+
+static struct mr_range exceptions_state(void) {
+  uint8_t *at = (uint8_t *)job.exceptions;
+  return (struct mr_range){.from = at, .to = at != NULL ? at + sizeof *job.exceptions : NULL};
+}
+
+static int list_own(struct mr_range *ranges) {
+  int count = mr_parmacs_own(ranges);
+  const struct mr_range own[] = {
+      mr_threads_state(), mr_stack_places(),
+      mr_stack_state(),   mr_carried_state(),
+      mr_signals_state(), mr_private_state(),
+      exceptions_state(), {.from = SERVE, .to = SERVE + MR_SERVE_STACK, .anonymous = true}};
+  _Static_assert(1 + sizeof own / sizeof *own + MR_OBJECTS_STATE <= MR_PROGRAM_OWN,
+                 "all have room");
+  memcpy(ranges + count, own, sizeof own);
+  count += (int)(sizeof own / sizeof *own);
+  return count + mr_objects_state(ranges + count);
+}
+
+/* In the place of another process. */
+__attribute__((no_stack_protector)) static void go_on(void) {
+  const ucontext_t *context = mr_node_resume();
+  if (context == NULL)
+    mr_node_die(STATUS_DATA, "the checkpoint is of another sort of program");
+  mr_node_captures(true);
+  mr_threads_go_on(context);
+}
+
+/* Until the program is over. */
+__attribute__((no_stack_protector)) static void run(void) {
+  if (mr_node_restores()) {
+    go_on();
+    return;
+  }
+  bool first = maru_dsm_node() == 0;
+  mr_threads_begin(TABLE);
+  if (first) /* no checkpoint has this stack, on which it makes requests */
+    mr_threads_make_first(run_main);
+  mr_program_begins();
+  if (first)
+    mr_threads_run_first();
+  else
+    mr_threads_serve(SERVE);
+}
+
 int maru_threads_main(const struct maru_parmacs_program *program, int count, char **arguments) {
   static struct maru_parmacs_program kept;
   kept = *program;
@@ -135,17 +200,17 @@ int maru_threads_main(const struct maru_parmacs_program *program, int count, cha
   job.arguments = arguments;
   job.count = count;
   job.owner = getpid();
+  job.environment = environ;
+  job.exceptions = __cxa_get_globals != NULL ? __cxa_get_globals() : NULL;
   find_launcher();
+  mr_program_is(&kept, count, arguments, true, list_own);
+  mr_node_part(mr_program_part());
+  mr_node_on_return(mr_threads_came_back);
   start_node();
-  mr_threads_begin(TABLE);
-  bool first = maru_dsm_node() == 0;
-  if (first)
-    mr_threads_run_first(run_main);
-  else
-    mr_threads_serve();
+  run();
   job.over = true;
   /* What else is to be done at the exit is for the process that ran main. */
-  if (first)
+  if (maru_dsm_node() == 0)
     exit(job.status);
   maru_dsm_exit();
   _exit(0);
@@ -209,6 +274,7 @@ static void at_exit(int status, void *unused) {
   if (job.over || job.owner != getpid() || !mr_node_started())
     return;
   job.over = true;
+  mr_program_leave();
   fflush(NULL);
   if (maru_dsm_node() != 0 || !others_idle())
     end_others(status);
@@ -221,6 +287,8 @@ static void at_exit(int status, void *unused) {
 
 void maru_threads_prepare(void) {
   mr_memory_prepare(EARLY, EARLY_SIZE);
+  mr_private_prepare();
+  mr_program_map_streams();
   on_exit(at_exit, NULL);
 }
 
@@ -252,8 +320,10 @@ int maru_threads_processors(void) { return (int)maru_threads_sysconf(_SC_NPROCES
 int maru_threads_at_end(void (*call)(void *), void *object, void *file) {
   extern int __cxa_thread_atexit_impl(void (*)(void *), void *, void *);
   struct mr_running *now = mr_threads_now();
-  if (now->below == NULL && maru_dsm_node() == 0)
-    return __cxa_thread_atexit_impl(call, object, file);
-  mr_own_object(&now->own, call, object);
-  return 0;
+  if (now->below != NULL || maru_dsm_node() != 0) {
+    mr_own_object(&now->own, call, object);
+    return 0;
+  }
+  int kept = maru_parmacs_at_thread_exit(call, object);
+  return kept == 0 ? __cxa_thread_atexit_impl(call, object, file) : kept < 0 ? -1 : 0;
 }

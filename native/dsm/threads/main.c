@@ -28,7 +28,6 @@ int __wrap_posix_memalign(void **block, size_t alignment, size_t size);
 void __wrap_free(void *block);
 char *__wrap_strdup(const char *text);
 char *__wrap_strndup(const char *text, size_t most);
-void __real_exit(int status) __attribute__((noreturn));
 void __wrap_exit(int status) __attribute__((noreturn));
 
 void *__wrap_mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset);
@@ -71,11 +70,7 @@ void *__wrap_aligned_alloc(size_t alignment, size_t size) {
 }
 void *__wrap_valloc(size_t size) { return maru_parmacs_memalign(PAGE_SIZE, size); }
 void __wrap_free(void *block) { maru_parmacs_free(block); }
-void __wrap_exit(int status) {
-  if (&maru_threads_here != NULL)
-    __real_exit(status);
-  maru_parmacs_exit(status);
-}
+void __wrap_exit(int status) { maru_parmacs_exit(status); }
 
 /* Also what atexit comes to, and C++'s objects that are static in a function. */
 int __real___cxa_atexit(void (*call)(void *), void *argument, void *file);
@@ -92,11 +87,10 @@ extern const void *classic_locale(void) __asm__("_ZNSt6locale7classicEv") __attr
  * refer to the locale that libstdc++ makes when it first needs one.  A process that goes on in the
  * place of another has those streams, and has called nothing yet. */
 __attribute__((constructor(101))) static void prepare(void) {
-  if (&maru_threads_here != NULL) {
+  if (&maru_threads_here != NULL)
     maru_threads_prepare();
-    return;
-  }
-  maru_parmacs_prepare();
+  else
+    maru_parmacs_prepare();
   if (classic_locale != NULL)
     classic_locale();
 }

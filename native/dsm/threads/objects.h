@@ -9,6 +9,8 @@
 #ifndef MARU_DSM_THREADS_OBJECTS_H
 #define MARU_DSM_THREADS_OBJECTS_H
 
+#include "../parmacs/image.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
@@ -25,5 +27,8 @@ uint32_t mr_object_first(void);
 void mr_object_forget(uint32_t *word);
 /* Waits a little; whether that time had passed before. */
 bool mr_object_passes(clockid_t clock, const struct timespec *until);
+/* What this node knows of them, for a checkpoint: to so many ranges; how many. */
+#define MR_OBJECTS_STATE 3
+int mr_objects_state(struct mr_range *ranges);
 
 #endif

@@ -1,12 +1,11 @@
 #define _GNU_SOURCE
 #include "own.h"
 
-#include "../../base/variables.h"
-#include "../node.h"
+#include "private.h"
 
+#include "../../base/variables.h"
 #include <errno.h>
 #include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct mr_last {
@@ -17,18 +16,12 @@ struct mr_last {
 
 /* ---- thread-local variables -------------------------------------------------------- */
 
-static void *need(void *memory) {
-  if (memory == NULL)
-    mr_node_die(STATUS_UNAVAILABLE, "no memory for a thread");
-  return memory;
-}
-
 void mr_own_begin(struct mr_own *own) {
   struct mr_variables v = mr_variables_find();
   *own = (struct mr_own){.error = errno};
   if (v.size == 0)
     return;
-  own->put_away = need(malloc(v.size));
+  own->put_away = mr_private_take(v.size);
   memcpy(own->put_away, v.at, v.size);
   memcpy(v.at, v.first, v.given);
   memset(v.at + v.given, 0, v.size - v.given);
@@ -38,7 +31,7 @@ void mr_own_end(struct mr_own *own) {
   if (own->put_away != NULL) {
     struct mr_variables v = mr_variables_find();
     memcpy(v.at, own->put_away, v.size);
-    free(own->put_away);
+    mr_private_give(own->put_away);
   }
   errno = own->error;
 }
@@ -46,14 +39,14 @@ void mr_own_end(struct mr_own *own) {
 /* ---- the end ---------------------------------------------------------------------------- */
 
 static void push(struct mr_last **list, void (*call)(void *), void *argument) {
-  struct mr_last *last = need(malloc(sizeof *last));
+  struct mr_last *last = mr_private_take(sizeof *last);
   *last = (struct mr_last){call, argument, *list};
   *list = last;
 }
 
 static void pop(struct mr_last **list, bool call) {
   const struct mr_last last = **list;
-  free(*list);
+  mr_private_give(*list);
   *list = last.before;
   if (call)
     last.call(last.argument);

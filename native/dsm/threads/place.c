@@ -4,10 +4,10 @@
 #include "../node.h"
 #include "../parmacs/memory.h"
 #include "../stack.h"
+#include "private.h"
 
 #include <maru/dsm.h>
 #include <stdbool.h>
-#include <stdlib.h>
 
 /* Used on most stacks; brought in before a thread begins, so that what libraries hand to the kernel
  * lies there. */
@@ -36,9 +36,7 @@ static void change(uint8_t *from) {
 
 static struct mr_place_of_stack *make(size_t size) {
   size_t room = size + maru_dsm_nodes() * TOP;
-  struct mr_place_of_stack *stack = malloc(sizeof *stack);
-  if (stack == NULL)
-    mr_node_die(STATUS_UNAVAILABLE, "no memory for a thread");
+  struct mr_place_of_stack *stack = mr_private_take(sizeof *stack);
   uint8_t *from = mr_memory_pages(room), *end = end_of_stack(from + size, from + room);
   mr_node_site(end - size, size, "stack");
   *stack = (struct mr_place_of_stack){.from = end - size, .size = size};
@@ -58,6 +56,10 @@ static struct mr_place_of_stack *reuse(size_t size) {
   return NULL;
 }
 
+void mr_stack_bring(const struct mr_place_of_stack *stack) {
+  maru_dsm_write_range(stack->from + stack->size - TOP, TOP);
+}
+
 struct mr_place_of_stack *mr_stack_take(size_t size) {
   size_t whole = (size + MR_PAGE - 1) & ~(size_t)(MR_PAGE - 1);
   if (whole < 2 * TOP)
@@ -65,11 +67,15 @@ struct mr_place_of_stack *mr_stack_take(size_t size) {
   struct mr_place_of_stack *stack = reuse(whole);
   if (stack == NULL)
     return make(whole);
-  maru_dsm_write_range(stack->from + stack->size - TOP, TOP);
+  mr_stack_bring(stack);
   return stack;
 }
 
 void mr_stack_give(struct mr_place_of_stack *stack) {
   stack->next = free_stacks;
   free_stacks = stack;
+}
+
+struct mr_range mr_stack_places(void) {
+  return (struct mr_range){.from = (uint8_t *)&free_stacks, .to = (uint8_t *)(&free_stacks + 1)};
 }

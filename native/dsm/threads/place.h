@@ -9,6 +9,8 @@
 #ifndef MARU_DSM_THREADS_PLACE_H
 #define MARU_DSM_THREADS_PLACE_H
 
+#include "../parmacs/image.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,5 +22,10 @@ struct mr_place_of_stack {
 
 struct mr_place_of_stack *mr_stack_take(size_t size);
 void mr_stack_give(struct mr_place_of_stack *stack);
+/* Brings its first pages in, as mr_stack_take does: for a process that goes on in another's place.
+ */
+void mr_stack_bring(const struct mr_place_of_stack *stack);
+/* What is free, for a checkpoint. */
+struct mr_range mr_stack_places(void);
 
 #endif

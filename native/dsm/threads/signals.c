@@ -53,8 +53,13 @@ int maru_threads_sigmask(int how, const sigset_t *set, sigset_t *old) {
 }
 
 /* A stack of the program's own would be shared memory: what it says is remembered alone. */
+static stack_t said = {.ss_flags = SS_DISABLE};
+
+struct mr_range mr_signals_state(void) {
+  return (struct mr_range){.from = (uint8_t *)&said, .to = (uint8_t *)(&said + 1)};
+}
+
 int maru_threads_sigaltstack(const stack_t *stack, stack_t *old) {
-  static stack_t said = {.ss_flags = SS_DISABLE};
   stack_t before = said;
   if (stack != NULL && (stack->ss_flags & SS_DISABLE) != 0) {
     said = (stack_t){.ss_flags = SS_DISABLE};

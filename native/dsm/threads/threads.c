@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "threads.h"
+#include "private.h"
 
 #include "../diff.h"
 #include "../parmacs/memory.h"
@@ -14,16 +15,22 @@
 
 #define STACK_SIZE ((size_t)8 << 20)
 
-/* One program's in a process. */
+/* Before the node starts. */
+static struct mr_table early;
+
+/* One program's in a process; a checkpoint holds it. */
 static struct {
-  struct mr_table early, *table; /* NULL: the early one, before the node starts */
+  struct mr_table *table; /* NULL: the early one */
   struct mr_running first, *now;
-  ucontext_t origin; /* of the process: on the system's own stack */
-  bool waiting;      /* some thread that was created here had no node */
+  ucontext_t serve;
+  bool waiting; /* some thread that was created here had no node */
 } self;
 
+/* Of this process, whatever checkpoint it goes on from: on the system's own stack. */
+static ucontext_t origin;
+
 struct mr_table *mr_threads_table(void) {
-  return self.table != NULL ? self.table : &self.early;
+  return self.table != NULL ? self.table : &early;
 }
 struct mr_running *mr_threads_now(void) {
   return self.now != NULL ? self.now : &self.first;
@@ -150,9 +157,7 @@ static void take_along(void) {
 
 /* Until it has ended; with the lock then. */
 static void run(struct mr_thread *thread) {
-  struct mr_running *running = malloc(sizeof *running);
-  if (running == NULL)
-    mr_node_die(STATUS_UNAVAILABLE, "no memory for a thread");
+  struct mr_running *running = mr_private_take(sizeof *running);
   running->thread = thread;
   running->below = self.now;
   running->stack = mr_stack_take(thread->stack_size);
@@ -162,29 +167,29 @@ static void run(struct mr_thread *thread) {
   self.now = running->below;
   mr_own_end(&running->own);
   mr_stack_give(running->stack);
-  free(running);
+  mr_private_give(running);
   mr_threads_lock();
   end(thread);
 }
 
-void mr_threads_run_first(void *(*body)(void *)) {
+void mr_threads_make_first(void *(*body)(void *)) {
   struct mr_thread *thread = maru_parmacs_calloc(1, sizeof *thread);
   if (thread == NULL)
     mr_node_die(STATUS_UNAVAILABLE, "no memory for a thread");
   thread->body = body;
   self.first.thread = thread;
   self.first.stack = mr_stack_take(STACK_SIZE);
-  enter(&self.first, &self.origin);
 }
 
+void mr_threads_run_first(void) { enter(&self.first, &origin); }
+
 void mr_threads_leave(void) {
-  setcontext(&self.origin);
+  setcontext(&origin);
   abort(); /* it came from getcontext */
 }
 
-void mr_threads_serve(void) {
+static void serve(void) {
   uint16_t me = (uint16_t)maru_dsm_node();
-  getcontext(&self.origin);
   for (struct mr_thread *thread;;) {
     mr_node_request(MR_WAIT, MR_START + me, 0);
     if (self.table->libraries != stdout)
@@ -204,6 +209,27 @@ void mr_threads_serve(void) {
     mr_threads_unlock();
   }
   mr_threads_unlock();
+  mr_threads_leave();
+}
+
+void mr_threads_serve(uint8_t *stack) {
+  getcontext(&self.serve);
+  self.serve.uc_stack.ss_sp = stack;
+  self.serve.uc_stack.ss_size = MR_SERVE_STACK;
+  self.serve.uc_link = NULL;
+  makecontext(&self.serve, serve, 0);
+  swapcontext(&origin, &self.serve);
+}
+
+void mr_threads_go_on(const ucontext_t *context) { swapcontext(&origin, context); }
+
+void mr_threads_came_back(void) {
+  for (const struct mr_running *each = self.now; each != NULL; each = each->below)
+    mr_stack_bring(each->stack);
+}
+
+struct mr_range mr_threads_state(void) {
+  return (struct mr_range){.from = (uint8_t *)&self, .to = (uint8_t *)(&self + 1)};
 }
 
 /* One that has no node runs here; with the lock before and after. */
@@ -340,7 +366,7 @@ void maru_pthread_exit(void *result) {
     tell_joiner(now->thread);
     await_end(NULL);
     mr_threads_unlock();
-    exit(0);
+    maru_parmacs_exit(0);
   }
   setcontext(&now->back);
   abort(); /* it came from swapcontext */

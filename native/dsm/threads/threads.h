@@ -65,12 +65,22 @@ void mr_threads_lock(void);
 void mr_threads_unlock(void);
 
 struct mr_running *mr_threads_now(void);
-/* Runs `body` as the first thread, which does not return; the caller goes on after
+/* The first thread, which runs `body`, and does not return.  Where it runs the caller goes on after
  * mr_threads_leave. */
-void mr_threads_run_first(void *(*body)(void *));
+void mr_threads_make_first(void *(*body)(void *));
+void mr_threads_run_first(void);
 void mr_threads_leave(void) __attribute__((noreturn));
-/* Runs threads on this node until the job ends. */
-void mr_threads_serve(void);
+/* Runs threads on this node until the job ends, on a stack of MR_SERVE_STACK bytes there: as above.
+ */
+#define MR_SERVE_STACK ((size_t)256 << 10)
+void mr_threads_serve(uint8_t *stack);
+/* In a process that goes on in another's place: there, until mr_threads_leave. */
+void mr_threads_go_on(const ucontext_t *context);
+/* The first pages of stacks in use are here again. */
+void mr_threads_came_back(void);
+/* What this node knows of its threads, for a checkpoint; of signals (signals.c). */
+struct mr_range mr_threads_state(void);
+struct mr_range mr_signals_state(void);
 /* Where the first thread waits: whether threads that it created had no node; and runs one of them,
  * if so, or says that none was left. */
 bool mr_threads_may_lend(void);
