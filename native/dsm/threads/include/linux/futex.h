@@ -1,1 +1,2 @@
 #error "maru-cc: a futex wakes no thread on another node; use a mutex and a condition variable"
+#include_next <linux/futex.h>
