@@ -6,6 +6,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <setjmp.h>
@@ -117,6 +118,12 @@ static void readers(void) {
   }
   pthread_rwlock_unlock(&strict);
   pthread_join(id, NULL);
+  pthread_rwlock_wrlock(&plain);
+  require(pthread_rwlock_wrlock(&plain) == EDEADLK && pthread_rwlock_rdlock(&plain) == EDEADLK &&
+              pthread_rwlock_timedwrlock(&plain, &end) == EDEADLK &&
+              pthread_rwlock_trywrlock(&plain) == EBUSY,
+          "the writer locks again");
+  pthread_rwlock_unlock(&plain);
   printf("readers\n");
 }
 
@@ -128,6 +135,22 @@ static void *read_in_time(void *unused) {
               pthread_rwlock_clockrdlock(&plain, CLOCK_MONOTONIC, &steady) == ETIMEDOUT,
           "a reader waits for a writer");
   return unused;
+}
+
+/* More nanoseconds than a second has. */
+static void no_time(void) {
+  struct timespec end = {.tv_nsec = 1000000000};
+  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  pthread_cond_t never = PTHREAD_COND_INITIALIZER;
+  sem_t some;
+  pthread_mutex_lock(&mutex);
+  require(pthread_cond_timedwait(&never, &mutex, &end) == EINVAL, "pthread_cond_timedwait");
+  require(pthread_mutex_timedlock(&mutex, &end) == EINVAL, "pthread_mutex_timedlock");
+  pthread_mutex_unlock(&mutex);
+  require(pthread_rwlock_timedrdlock(&plain, &end) == EINVAL, "pthread_rwlock_timedrdlock");
+  require(sem_init(&some, 0, (unsigned)SEM_VALUE_MAX + 1) == -1 && errno == EINVAL, "sem_init");
+  require(sem_init(&some, 0, 1) == 0 && sem_timedwait(&some, &end) == -1 && errno == EINVAL,
+          "sem_timedwait");
 }
 
 static void waits(void) {
@@ -146,6 +169,7 @@ static void waits(void) {
   sem_init(&none, 0, 0);
   require(sem_clockwait(&none, CLOCK_MONOTONIC, &steady) == -1 && errno == ETIMEDOUT,
           "sem_clockwait");
+  no_time();
   printf("waits\n");
 }
 

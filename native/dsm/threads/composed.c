@@ -6,6 +6,7 @@
 #include "threads.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <maru/dsm.h>
 #include <maru/threads.h>
 #include <semaphore.h>
@@ -13,7 +14,9 @@
 #include <stddef.h>
 
 struct rwlock {
-  uint32_t id, readers, writer, writers_waiting;
+  uint32_t id, readers;
+  uint64_t writer; /* 1 more than the thread; 0: none */
+  uint32_t writers_waiting;
 };
 struct semaphore {
   uint32_t id, value;
@@ -63,6 +66,13 @@ int maru_pthread_rwlock_destroy(pthread_rwlock_t *lock) {
   return 0;
 }
 
+static uint64_t me(void) { return (uint64_t)maru_pthread_self() + 1; }
+
+/* Its own writes alone make a thread the writer, so it sees them. */
+static bool is_mine(const pthread_rwlock_t *lock) {
+  return ((const struct rwlock *)lock)->writer == me();
+}
+
 /* As glibc: readers go first, so that one may lock again; unless the program asked otherwise. */
 static bool keeps_readers_out(const pthread_rwlock_t *lock) {
   const struct rwlock *l = (const struct rwlock *)lock;
@@ -95,20 +105,28 @@ static int write_lock(pthread_rwlock_t *lock, bool waits) {
   if (l->writer != 0 || l->readers > 0)
     rc = EBUSY;
   else
-    l->writer = 1;
+    l->writer = me();
   leave(&l->id);
   return rc;
 }
 
-int maru_pthread_rwlock_rdlock(pthread_rwlock_t *lock) { return read_lock(lock, true); }
+int maru_pthread_rwlock_rdlock(pthread_rwlock_t *lock) {
+  return is_mine(lock) ? EDEADLK : read_lock(lock, true);
+}
 int maru_pthread_rwlock_tryrdlock(pthread_rwlock_t *lock) { return read_lock(lock, false); }
-int maru_pthread_rwlock_wrlock(pthread_rwlock_t *lock) { return write_lock(lock, true); }
+int maru_pthread_rwlock_wrlock(pthread_rwlock_t *lock) {
+  return is_mine(lock) ? EDEADLK : write_lock(lock, true);
+}
 int maru_pthread_rwlock_trywrlock(pthread_rwlock_t *lock) { return write_lock(lock, false); }
 
 /* By looking: no node can give up a wait. */
 static int lock_until(int (*take)(pthread_rwlock_t *lock, bool waits), pthread_rwlock_t *lock,
                       clockid_t clock, const struct timespec *until) {
   int rc;
+  if (!mr_object_is_time(until))
+    return EINVAL;
+  if (is_mine(lock))
+    return EDEADLK;
   while ((rc = take(lock, false)) == EBUSY && !mr_object_passes(clock, until))
     ;
   return rc == EBUSY ? ETIMEDOUT : rc;
@@ -142,6 +160,10 @@ int maru_pthread_rwlock_unlock(pthread_rwlock_t *lock) {
 
 int maru_sem_init(sem_t *semaphore, int shared, unsigned value) {
   (void)shared;
+  if (value > SEM_VALUE_MAX) {
+    errno = EINVAL;
+    return -1;
+  }
   *(struct semaphore *)semaphore = (struct semaphore){mr_object_first(), value};
   return 0;
 }
@@ -167,6 +189,10 @@ int maru_sem_wait(sem_t *semaphore) { return take_one((struct semaphore *)semaph
 int maru_sem_trywait(sem_t *semaphore) { return take_one((struct semaphore *)semaphore, false); }
 
 int maru_sem_clockwait(sem_t *semaphore, clockid_t clock, const struct timespec *until) {
+  if (!mr_object_is_time(until)) {
+    errno = EINVAL;
+    return -1;
+  }
   while (maru_sem_trywait(semaphore) < 0)
     if (mr_object_passes(clock, until)) {
       errno = ETIMEDOUT;

@@ -118,6 +118,10 @@ void mr_object_forget(uint32_t *word) {
   *word = 0;
 }
 
+bool mr_object_is_time(const struct timespec *until) {
+  return until->tv_nsec >= 0 && until->tv_nsec < 1000000000;
+}
+
 bool mr_object_passes(clockid_t clock, const struct timespec *until) {
   struct timespec now;
   mr_node_clock(clock, &now);

@@ -116,9 +116,11 @@ int maru_pthread_mutex_unlock(pthread_mutex_t *mutex) {
 
 int maru_pthread_mutex_clocklock(pthread_mutex_t *mutex, clockid_t clock,
                                  const struct timespec *until) {
-  int rc;
-  while ((rc = maru_pthread_mutex_trylock(mutex)) == EBUSY && !mr_object_passes(clock, until))
-    ;
+  int rc = maru_pthread_mutex_trylock(mutex);
+  if (rc == EBUSY && !mr_object_is_time(until))
+    return EINVAL;
+  while (rc == EBUSY && !mr_object_passes(clock, until))
+    rc = maru_pthread_mutex_trylock(mutex);
   return rc == EBUSY ? ETIMEDOUT : rc;
 }
 
@@ -178,6 +180,8 @@ int maru_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex) {
 int maru_pthread_cond_clockwait(pthread_cond_t *condition, pthread_mutex_t *mutex, clockid_t clock,
                                 const struct timespec *until) {
   (void)condition;
+  if (!mr_object_is_time(until))
+    return EINVAL;
   mr_threads_say();
   maru_pthread_mutex_unlock(mutex);
   bool late = !mr_threads_lend() && mr_object_passes(clock, until);

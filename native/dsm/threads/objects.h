@@ -25,6 +25,8 @@ uint32_t mr_object_id(uint32_t *word);
 uint32_t mr_object_first(void);
 /* Another object may get the word's id, on whatever node. */
 void mr_object_forget(uint32_t *word);
+/* Else what waits until then answers EINVAL. */
+bool mr_object_is_time(const struct timespec *until);
 /* Waits a little; whether that time had passed before. */
 bool mr_object_passes(clockid_t clock, const struct timespec *until);
 /* What this node knows of them, for a checkpoint: to so many ranges; how many. */

@@ -94,6 +94,7 @@ int __wrap_vfork(void) { return __wrap_fork(); }
   int __wrap_##name parameters { return &maru_threads_here != NULL ? 0 : __real_##name arguments; }
 NO_EFFECT(pthread_setname_np, (pthread_t t, const char *n), (t, n))
 NO_EFFECT(pthread_setschedparam, (pthread_t t, int p, const struct sched_param *s), (t, p, s))
+NO_EFFECT(pthread_setschedprio, (pthread_t t, int p), (t, p))
 NO_EFFECT(pthread_setaffinity_np, (pthread_t t, size_t n, const cpu_set_t *s), (t, n, s))
 
 /* A thread hears of its own node's alone. */
