@@ -6,6 +6,7 @@
 #include <maru/threads.h>
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 extern const char maru_threads_here;
@@ -31,18 +32,32 @@ struct state {
   void (*const *functions)(struct state *);
 };
 
+/* Of libstdc++: a std::unique_lock. */
+struct unique_lock {
+  pthread_mutex_t *mutex;
+  bool held;
+};
+
 #define TAKES(name) __asm__("__wrap_" name)
 void start(pthread_t *thread, struct state **state, void (*depend)(void))
     TAKES("_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE");
 void join(pthread_t *thread) TAKES("_ZNSt6thread4joinEv");
 void detach(pthread_t *thread) TAKES("_ZNSt6thread6detachEv");
+void notify_at_end(pthread_cond_t *condition, struct unique_lock *lock)
+    TAKES("_ZSt25notify_all_at_thread_exitRSt18condition_variableSt11unique_lockISt5mutexE");
 extern void throw_system_error(int error) __asm__("_ZSt20__throw_system_errori")
     __attribute__((weak));
 
+static void destroy(void *argument) {
+  struct state *state = argument;
+  state->functions[1](state);
+}
+
 static void *run(void *argument) {
   struct state *state = argument;
+  maru_pthread_cleanup_push(destroy, state);
   state->functions[2](state);
-  state->functions[1](state);
+  maru_pthread_cleanup_pop(1);
   return NULL;
 }
 
@@ -68,4 +83,9 @@ void join(pthread_t *thread) {
 void detach(pthread_t *thread) {
   check(*thread != 0 ? maru_pthread_detach(*thread) : EINVAL);
   *thread = 0;
+}
+
+void notify_at_end(pthread_cond_t *condition, struct unique_lock *lock) {
+  maru_threads_notify_at_end(condition, lock->mutex);
+  lock->held = false; /* the thread's */
 }

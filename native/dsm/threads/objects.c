@@ -9,6 +9,7 @@
 #include <maru/dsm.h>
 #include <maru/threads.h>
 #include <stdbool.h>
+#include <stdlib.h>
 
 /* `kind` is where glibc's static initialisers have it. */
 struct mutex {
@@ -204,6 +205,26 @@ int maru_pthread_cond_broadcast(pthread_cond_t *condition) {
   if (!mr_object_alone())
     maru_dsm_condition_broadcast(mr_object_id(&condition_of(condition)->id));
   return 0;
+}
+
+struct notice {
+  pthread_cond_t *condition;
+  pthread_mutex_t *mutex;
+};
+
+static void notify(void *argument) {
+  struct notice notice = *(struct notice *)argument;
+  free(argument);
+  maru_pthread_mutex_unlock(notice.mutex);
+  maru_pthread_cond_broadcast(notice.condition);
+}
+
+void maru_threads_notify_at_end(pthread_cond_t *condition, pthread_mutex_t *mutex) {
+  struct notice *notice = malloc(sizeof *notice);
+  if (notice == NULL)
+    mr_node_die(STATUS_UNAVAILABLE, "no memory for a thread");
+  *notice = (struct notice){condition, mutex};
+  mr_own_notice(&mr_threads_now()->own, notify, notice);
 }
 
 /* ---- barriers ------------------------------------------------------------------------------ */

@@ -11,6 +11,7 @@
 struct mr_last {
   void (*call)(void *);
   void *argument;
+  uintptr_t frame; /* of cleanups alone */
   struct mr_last *before;
 };
 
@@ -38,9 +39,9 @@ void mr_own_end(struct mr_own *own) {
 
 /* ---- the end ---------------------------------------------------------------------------- */
 
-static void push(struct mr_last **list, void (*call)(void *), void *argument) {
+static void push(struct mr_last **list, void (*call)(void *), void *argument, uintptr_t frame) {
   struct mr_last *last = mr_private_take(sizeof *last);
-  *last = (struct mr_last){call, argument, *list};
+  *last = (struct mr_last){call, argument, frame, *list};
   *list = last;
 }
 
@@ -53,11 +54,15 @@ static void pop(struct mr_last **list, bool call) {
 }
 
 void mr_own_object(struct mr_own *own, void (*call)(void *), void *object) {
-  push(&own->objects, call, object);
+  push(&own->objects, call, object, 0);
 }
 
-void mr_own_push(struct mr_own *own, void (*call)(void *), void *argument) {
-  push(&own->cleanups, call, argument);
+void mr_own_notice(struct mr_own *own, void (*call)(void *), void *argument) {
+  push(&own->notices, call, argument, 0);
+}
+
+void mr_own_push(struct mr_own *own, void (*call)(void *), void *argument, uintptr_t frame) {
+  push(&own->cleanups, call, argument, frame);
 }
 
 void mr_own_pop(struct mr_own *own, bool call) {
@@ -65,8 +70,8 @@ void mr_own_pop(struct mr_own *own, bool call) {
     pop(&own->cleanups, call);
 }
 
-void mr_own_clean_up(struct mr_own *own) {
-  while (own->cleanups != NULL)
+void mr_own_clean_up(struct mr_own *own, uintptr_t left) {
+  while (own->cleanups != NULL && own->cleanups->frame < left)
     pop(&own->cleanups, true);
 }
 
@@ -91,4 +96,6 @@ void mr_own_finish(struct mr_own *own, const struct mr_keys *keys) {
     pop(&own->objects, true);
   for (int i = 0; i < PTHREAD_DESTRUCTOR_ITERATIONS && destroy_values(own, keys); i++)
     ;
+  while (own->notices != NULL)
+    pop(&own->notices, true);
 }

@@ -31,7 +31,7 @@ struct mr_last; /* what is called in the end */
 struct mr_own {
   void *values[MR_KEYS];
   uint32_t keys[MR_KEYS]; /* whose they are */
-  struct mr_last *objects, *cleanups;
+  struct mr_last *objects, *notices, *cleanups;
   uint8_t *put_away; /* the variables of the thread before */
   int error;
 };
@@ -40,13 +40,15 @@ struct mr_own {
 void mr_own_begin(struct mr_own *own);
 void mr_own_end(struct mr_own *own);
 
-/* To be called when the thread ends: objects' destructors, and then those of the keys. */
+/* To be called when the thread ends: objects' destructors, then those of the keys, then notices. */
 void mr_own_object(struct mr_own *own, void (*call)(void *), void *object);
+void mr_own_notice(struct mr_own *own, void (*call)(void *), void *argument);
 void mr_own_finish(struct mr_own *own, const struct mr_keys *keys);
 
-/* Of pthread_cleanup_push: called when the thread leaves by pthread_exit. */
-void mr_own_push(struct mr_own *own, void (*call)(void *), void *argument);
+/* Of pthread_cleanup_push, in a function whose frame lies above `frame`: called when the thread
+ * leaves that function by pthread_exit.  mr_own_clean_up calls those of all frames below `left`. */
+void mr_own_push(struct mr_own *own, void (*call)(void *), void *argument, uintptr_t frame);
 void mr_own_pop(struct mr_own *own, bool call);
-void mr_own_clean_up(struct mr_own *own);
+void mr_own_clean_up(struct mr_own *own, uintptr_t left);
 
 #endif

@@ -113,9 +113,12 @@ static uint32_t place(struct mr_thread *thread) {
 
 /* ---- running -------------------------------------------------------------------------- */
 
+static _Noreturn void finish(struct mr_running *now);
+
 static void begin(void) {
   struct mr_thread *thread = self.now->thread;
-  maru_pthread_exit(thread->body(thread->argument));
+  thread->result = thread->body(thread->argument);
+  finish(self.now);
 }
 
 static void enter(struct mr_running *running, ucontext_t *back) {
@@ -355,12 +358,9 @@ int maru_pthread_detach(pthread_t id) {
 
 pthread_t maru_pthread_self(void) { return (pthread_t)mr_threads_now()->thread; }
 
-void maru_pthread_exit(void *result) {
-  struct mr_running *now = mr_threads_now();
-  mr_own_clean_up(&now->own);
+static _Noreturn void finish(struct mr_running *now) {
   mr_own_finish(&now->own, &mr_threads_table()->keys);
   fflush(NULL);
-  now->thread->result = result;
   if (now == &self.first) {
     mr_threads_lock();
     tell_joiner(now->thread);
@@ -370,6 +370,34 @@ void maru_pthread_exit(void *result) {
   }
   setcontext(&now->back);
   abort(); /* it came from swapcontext */
+}
+
+/* Before a frame is left; destructors of those below it have run. */
+static _Unwind_Reason_Code leave_frame(int version, _Unwind_Action actions,
+                                       _Unwind_Exception_Class kind,
+                                       struct _Unwind_Exception *leaving,
+                                       struct _Unwind_Context *frame, void *running) {
+  struct mr_running *now = running;
+  bool last = (actions & _UA_END_OF_STACK) != 0;
+  (void)version, (void)kind, (void)leaving;
+  mr_own_clean_up(&now->own, last ? UINTPTR_MAX : _Unwind_GetCFA(frame));
+  if (last)
+    finish(now);
+  return _URC_NO_REASON;
+}
+
+static void caught(_Unwind_Reason_Code reason, struct _Unwind_Exception *leaving) {
+  (void)reason, (void)leaving;
+  mr_node_die(STATUS_USAGE, "pthread_exit was caught and not thrown again");
+}
+
+/* As libc: frames are left one by one, as by an exception, so that C++ destroys what is in them. */
+void maru_pthread_exit(void *result) {
+  struct mr_running *now = mr_threads_now();
+  now->thread->result = result;
+  now->leaving = (struct _Unwind_Exception){.exception_cleanup = caught};
+  _Unwind_ForcedUnwind(&now->leaving, leave_frame, now);
+  abort(); /* the stack cannot be read */
 }
 
 /* ---- keys ------------------------------------------------------------------------------------ */
@@ -426,7 +454,7 @@ void *maru_pthread_getspecific(pthread_key_t key) {
 }
 
 void maru_pthread_cleanup_push(void (*call)(void *), void *argument) {
-  mr_own_push(&mr_threads_now()->own, call, argument);
+  mr_own_push(&mr_threads_now()->own, call, argument, (uintptr_t)__builtin_frame_address(0));
 }
 
 void maru_pthread_cleanup_pop(int call) { mr_own_pop(&mr_threads_now()->own, call != 0); }

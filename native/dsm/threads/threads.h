@@ -20,6 +20,7 @@
 #include <maru/dsm.h>
 #include <pthread.h>
 #include <ucontext.h>
+#include <unwind.h>
 
 /* In shared memory; a pthread_t is its address. */
 struct mr_thread {
@@ -56,6 +57,7 @@ struct mr_running {
   struct mr_own own;
   struct mr_place_of_stack *stack;
   ucontext_t context, back;
+  struct _Unwind_Exception leaving; /* pthread_exit: no frame of the thread's lasts so long */
 };
 
 /* Before the node starts: keys may be made.  Then where the table is. */

@@ -49,6 +49,8 @@ int maru_threads_sigaltstack(const stack_t *stack, stack_t *old);
 /* As sigprocmask, for the thread; SIGBUS and SIGSEGV are never blocked. */
 int maru_threads_sigmask(int how, const sigset_t *set, sigset_t *old);
 int maru_threads_at_end(void (*call)(void *), void *object, void *file);
+/* As std::notify_all_at_thread_exit: after all destructors, those of keys too. */
+void maru_threads_notify_at_end(pthread_cond_t *condition, pthread_mutex_t *mutex);
 
 /* For objects of C++ within functions, as `__cxa_guard_acquire` and so on: the object is made once,
  * on some node, and is seen here.  `guard`: its 8 bytes.  The first 4 stay 0, so that the program

@@ -43,6 +43,8 @@ int maru_cc_refuses_a_wait(void)
 #define pthread_timedjoin_np(...) maru_cc_refuses_a_wait()
 #define pthread_clockjoin_np(...) maru_cc_refuses_a_wait()
 
+/* Where exceptions are, the system's own are run as frames are left. */
+#ifndef __EXCEPTIONS
 #undef pthread_cleanup_push
 #undef pthread_cleanup_pop
 #define pthread_cleanup_push(call, argument)                                                       \
@@ -52,5 +54,6 @@ int maru_cc_refuses_a_wait(void)
   maru_pthread_cleanup_pop(calls);                                                                 \
   }                                                                                                \
   while (0)
+#endif
 
 #endif
