@@ -1,11 +1,12 @@
-/* text.c: what libc allocates for a program that asks it for a line, or to print to new memory
- * (main.c).  It is the program's memory: a created process, a thread and a checkpoint have it. Libc
- * would also enlarge a block with its own realloc, which ended the process. */
+/* text.c: what libc allocates for a program that asks it for a line or a path, or to print to new
+ * memory (main.c).  It is the program's memory: a created process, a thread and a checkpoint have
+ * it. Libc would also enlarge a block with its own realloc, which ended the process. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <maru/parmacs.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/types.h>
 
 #define LEAST 120u
@@ -97,3 +98,26 @@ int __wrap___asprintf_chk(char **text, int flag, const char *format, ...) {
   va_end(arguments);
   return length;
 }
+
+/* ---- paths, where the caller gives no room ----------------------------------------------------
+ */
+
+static char *of_program(char *of_libc) {
+  char *copy = of_libc != NULL ? maru_parmacs_malloc(strlen(of_libc) + 1) : NULL;
+  if (copy != NULL)
+    strcpy(copy, of_libc);
+  maru_parmacs_free(of_libc);
+  return copy;
+}
+
+#define PATH(name, parameters, arguments, room)                                                    \
+  char *__real_##name parameters;                                                                  \
+  char *__wrap_##name parameters;                                                                  \
+  char *__wrap_##name parameters {                                                                 \
+    char *path = __real_##name arguments;                                                          \
+    return room != NULL ? path : of_program(path);                                                 \
+  }
+PATH(realpath, (const char *path_of, char *room), (path_of, room), room)
+PATH(canonicalize_file_name, (const char *path_of), (path_of), NULL)
+PATH(getcwd, (char *room, size_t size), (room, size), room)
+PATH(get_current_dir_name, (void), (), NULL)

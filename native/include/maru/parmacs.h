@@ -85,6 +85,12 @@ void *maru_parmacs_calloc(size_t count, size_t size);
 void *maru_parmacs_realloc(void *old, size_t size);
 void *maru_parmacs_memalign(size_t alignment, size_t size);
 void maru_parmacs_free(void *block);
+/* A regex_t serves on every node, whichever compiled it; `matches`: of regmatch_t. */
+struct re_pattern_buffer;
+int maru_parmacs_regcomp(struct re_pattern_buffer *regex, const char *text, int flags);
+int maru_parmacs_regexec(const struct re_pattern_buffer *regex, const char *text, size_t count,
+                         void *matches, int flags);
+void maru_parmacs_regfree(struct re_pattern_buffer *regex);
 /* Of anonymous shared mappings too: those are shared memory. */
 void *maru_parmacs_mmap(void *address, size_t length, int protection, int flags, int fd,
                         int64_t offset);
