@@ -45,8 +45,8 @@ void mr_own_object(struct mr_own *own, void (*call)(void *), void *object);
 void mr_own_notice(struct mr_own *own, void (*call)(void *), void *argument);
 void mr_own_finish(struct mr_own *own, const struct mr_keys *keys);
 
-/* Of pthread_cleanup_push, in a function whose frame lies above `frame`: called when the thread
- * leaves that function by pthread_exit.  mr_own_clean_up calls those of all frames below `left`. */
+/* Of pthread_cleanup_push, in a function whose frame lies above `frame`.  It is called when the
+ * thread leaves that by pthread_exit.  mr_own_clean_up calls those of all frames below `left`. */
 void mr_own_push(struct mr_own *own, void (*call)(void *), void *argument, uintptr_t frame);
 void mr_own_pop(struct mr_own *own, bool call);
 void mr_own_clean_up(struct mr_own *own, uintptr_t left);
