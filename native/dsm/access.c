@@ -5,6 +5,7 @@
 
 #include "diff.h"
 #include "shared.h"
+#include "sparse.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -579,7 +580,7 @@ int mr_area_window(struct mr_area *area, void *address, uint32_t first) {
     return -EINVAL;
   size_t size = (size_t)(area->pages - first) * MR_PAGE;
   int rights = rights_at_first(area);
-  memcpy(area->runtime + (size_t)first * MR_PAGE, address, size);
+  mr_sparse_copy(area->runtime + (size_t)first * MR_PAGE, address, size);
   if (mmap(address, size, rights, MAP_SHARED | MAP_FIXED, area->fd, (off_t)first * MR_PAGE) ==
       MAP_FAILED)
     return -errno;

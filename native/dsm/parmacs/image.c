@@ -3,6 +3,7 @@
 
 #include "../diff.h"
 #include "../node.h"
+#include "../sparse.h"
 #include "maps.h"
 
 #include <errno.h>
@@ -42,17 +43,13 @@ static uint8_t *piece_end(const struct mr_range *range, uint8_t *from) {
   return page_end < range->to ? page_end : range->to;
 }
 
-static bool is_zero(const uint8_t *from, const uint8_t *to) {
-  return from == to || (*from == 0 && memcmp(from, from + 1, (size_t)(to - from) - 1) == 0);
-}
-
 /* The pieces of a range that are not zero. */
 static int walk(const struct mr_range *range, struct pages *pages, mr_image_piece *take,
                 void *context) {
   int rc = 0;
   for (uint8_t *at = range->from, *end; rc >= 0 && at < range->to; at = end) {
     end = piece_end(range, at);
-    if ((range->anonymous && !has_page(pages, at)) || is_zero(at, end))
+    if ((range->anonymous && !has_page(pages, at)) || mr_sparse_is_zero(at, end))
       continue;
     rc = take(context, at, (size_t)(end - at));
   }
@@ -166,7 +163,7 @@ static size_t read_range(const struct mr_image *image, const struct mr_range *ra
     end = piece_end(range, at);
     if (next < image->pieces && image->addresses[next] == at)
       memcpy(at, content(image, next++), (size_t)(end - at));
-    else if (!is_zero(at, end))
+    else if (!mr_sparse_is_zero(at, end))
       memset(at, 0, (size_t)(end - at));
   }
   return next;

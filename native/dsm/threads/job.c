@@ -15,6 +15,7 @@
 #include "../parmacs/memory.h"
 #include "../parmacs/program.h"
 #include "../parmacs/start.h"
+#include "../sparse.h"
 #include "../stack.h"
 #include "objects.h"
 #include "private.h"
@@ -28,6 +29,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -56,7 +58,7 @@ static struct {
 
 /* ---- before main ----------------------------------------------------------------------- */
 
-/* Bytes that are put away, and where they were. */
+/* Bytes that are put away, and where they were. A large array of zeros takes no memory here. */
 struct kept {
   uint8_t *at, *bytes;
   size_t size;
@@ -64,25 +66,18 @@ struct kept {
 
 static struct kept keep(uint8_t *from, const uint8_t *to) {
   size_t size = (size_t)(to - from);
-  struct kept kept = {from, malloc(size > 0 ? size : 1), size};
-  if (kept.bytes == NULL)
+  uint8_t *bytes = mmap(NULL, size > 0 ? size : 1, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (bytes == MAP_FAILED)
     mr_node_die(STATUS_UNAVAILABLE, "no memory");
-  memcpy(kept.bytes, from, size);
-  return kept;
+  mr_sparse_copy(bytes, from, size);
+  return (struct kept){from, bytes, size};
 }
 
-static bool is_zero(const uint8_t *from, size_t size) {
-  return size == 0 || (*from == 0 && memcmp(from, from + 1, size - 1) == 0);
-}
+static void put_back(const struct kept *kept) { mr_sparse_copy(kept->at, kept->bytes, kept->size); }
 
-/* Page by page, but for what is zero there already. */
-static void put_back(const struct kept *kept) {
-  for (size_t at = 0, piece; at < kept->size; at += piece) {
-    piece = MR_PAGE - (uintptr_t)(kept->at + at) % MR_PAGE;
-    piece = piece < kept->size - at ? piece : kept->size - at;
-    if (!is_zero(kept->bytes + at, piece))
-      memcpy(kept->at + at, kept->bytes + at, piece);
-  }
+static void let_go(const struct kept *kept) {
+  munmap(kept->bytes, kept->size > 0 ? kept->size : 1);
 }
 
 static void make_table(const struct mr_table *early) {
@@ -103,7 +98,7 @@ static void start_node(void) {
   pages.size =
       (((uintptr_t)last + MR_PAGE - 1) & ~(uintptr_t)(MR_PAGE - 1)) - (uintptr_t)pages.address;
   mr_memory_forget();
-  memset(first, 0, globals.size);
+  mr_sparse_clear(first, globals.size);
   mr_node_start(&pages, DEFAULT_MIB);
   mr_program_map_stack();
   int rc = mr_stack_prepare(REQUESTS);
@@ -117,8 +112,8 @@ static void start_node(void) {
     put_back(&blocks);
     make_table(mr_threads_table());
   }
-  free(globals.bytes);
-  free(blocks.bytes);
+  let_go(&globals);
+  let_go(&blocks);
 }
 
 static void *run_main(void *unused) {
