@@ -2,14 +2,11 @@
  * before main, locks that are locked again, waits with an end, many objects, signals, faults. Built
  * by the system's compiler and by maru-cc, it prints the same.
  *
- *     threads_edges
- * early|objects|readers|waits|keys|signals|blocked|left|faults|killed|forgotten|made
+ *     threads_edges early|objects|readers|waits|keys|signals|blocked|left|faults|killed|forgotten
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <limits.h>
 #include <pthread.h>
-#include <regex.h>
 #include <semaphore.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -120,12 +117,6 @@ static void readers(void) {
   }
   pthread_rwlock_unlock(&strict);
   pthread_join(id, NULL);
-  pthread_rwlock_wrlock(&plain);
-  require(pthread_rwlock_wrlock(&plain) == EDEADLK && pthread_rwlock_rdlock(&plain) == EDEADLK &&
-              pthread_rwlock_timedwrlock(&plain, &end) == EDEADLK &&
-              pthread_rwlock_trywrlock(&plain) == EBUSY,
-          "the writer locks again");
-  pthread_rwlock_unlock(&plain);
   printf("readers\n");
 }
 
@@ -137,22 +128,6 @@ static void *read_in_time(void *unused) {
               pthread_rwlock_clockrdlock(&plain, CLOCK_MONOTONIC, &steady) == ETIMEDOUT,
           "a reader waits for a writer");
   return unused;
-}
-
-/* More nanoseconds than a second has. */
-static void no_time(void) {
-  struct timespec end = {.tv_nsec = 1000000000};
-  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-  pthread_cond_t never = PTHREAD_COND_INITIALIZER;
-  sem_t some;
-  pthread_mutex_lock(&mutex);
-  require(pthread_cond_timedwait(&never, &mutex, &end) == EINVAL, "pthread_cond_timedwait");
-  require(pthread_mutex_timedlock(&mutex, &end) == EINVAL, "pthread_mutex_timedlock");
-  pthread_mutex_unlock(&mutex);
-  require(pthread_rwlock_timedrdlock(&plain, &end) == EINVAL, "pthread_rwlock_timedrdlock");
-  require(sem_init(&some, 0, (unsigned)SEM_VALUE_MAX + 1) == -1 && errno == EINVAL, "sem_init");
-  require(sem_init(&some, 0, 1) == 0 && sem_timedwait(&some, &end) == -1 && errno == EINVAL,
-          "sem_timedwait");
 }
 
 static void waits(void) {
@@ -171,52 +146,7 @@ static void waits(void) {
   sem_init(&none, 0, 0);
   require(sem_clockwait(&none, CLOCK_MONOTONIC, &steady) == -1 && errno == ETIMEDOUT,
           "sem_clockwait");
-  no_time();
   printf("waits\n");
-}
-
-/* ---- what libc makes for the program -------------------------------------------------------- */
-
-static regex_t expression;
-static regmatch_t found[2];
-static char *paths[4];
-
-static void *match(void *unused) {
-  require(regexec(&expression, "thread number 17", 2, found, 0) == 0, "it matches on each node");
-  require(regexec(&expression, "thread", 0, NULL, 0) == REG_NOMATCH, "and not what it should not");
-  regfree(&expression);
-  require(regcomp(&expression, "^[a-f]+$", REG_EXTENDED | REG_ICASE) == 0, "regcomp");
-  paths[0] = realpath("/tmp/..", NULL);
-  paths[1] = canonicalize_file_name("/dev/../etc");
-  paths[2] = getcwd(NULL, 0);
-  paths[3] = get_current_dir_name();
-  return unused;
-}
-
-static void made(void) {
-  char room[PATH_MAX];
-  for (int round = 0; round < 3; round++) {
-    pthread_t id;
-    require(regcomp(&expression, "number ([0-9]+)$", REG_EXTENDED) == 0 && expression.re_nsub == 1,
-            "regcomp");
-    require(regexec(&expression, "number 4", 0, NULL, 0) == 0, "it matches where it was made");
-    pthread_create(&id, NULL, match, NULL);
-    pthread_join(id, NULL);
-    require(found[1].rm_so == 14 && found[1].rm_eo == 16, "where it matched");
-    require(regexec(&expression, "BEAD", 0, NULL, 0) == 0 &&
-                regexec(&expression, "number 4", 0, NULL, 0) == REG_NOMATCH,
-            "another expression, of another thread");
-    regfree(&expression);
-    require(getcwd(room, sizeof room) == room && strcmp(paths[2], room) == 0 &&
-                strcmp(paths[3], room) == 0,
-            "the working directory that a thread asked for");
-    require(strcmp(paths[0], "/") == 0 && strcmp(paths[1], "/etc") == 0, "a thread's paths");
-    for (int i = 0; i < 4; i++)
-      free(paths[i]);
-  }
-  require(regcomp(&expression, "a(", REG_EXTENDED) == REG_EPAREN, "no expression");
-  require(realpath("/no/such", NULL) == NULL && errno == ENOENT, "no path");
-  printf("made\n");
 }
 
 /* ---- keys that are made again and again --------------------------------------------------------
@@ -542,10 +472,10 @@ int main(int number, char **arguments) {
   static const struct {
     const char *name;
     void (*run)(void);
-  } parts[] = {{"early", early},         {"objects", objects},     {"readers", readers},
-               {"waits", waits},         {"signals", signals},     {"blocked", block_signals},
-               {"keys", make_many_keys}, {"left", leave},          {"faults", faults},
-               {"killed", killed},       {"forgotten", forgotten}, {"made", made}};
+  } parts[] = {{"early", early},         {"objects", objects},    {"readers", readers},
+               {"waits", waits},         {"signals", signals},    {"blocked", block_signals},
+               {"keys", make_many_keys}, {"left", leave},         {"faults", faults},
+               {"killed", killed},       {"forgotten", forgotten}};
   for (size_t i = 0; number > 1 && i < sizeof parts / sizeof *parts; i++)
     if (strcmp(arguments[1], parts[i].name) == 0) {
       parts[i].run();
