@@ -324,9 +324,13 @@ void mr_checkpoints_come(struct mr_checkpoints *all) {
     atomic_store_explicit(&all->line->stretch_ns, stretch, memory_order_relaxed);
 }
 
-void mr_checkpoints_await(struct mr_checkpoints *all, uint32_t number) {
+void mr_checkpoints_wake(struct mr_checkpoints *all) { mr_checkpoint_ring(all->page); }
+
+void mr_checkpoints_await(struct mr_checkpoints *all, uint32_t number, void (*pauses)(void)) {
   while (mr_checkpoints_wanted(all) == number) {
     uint32_t heard = load(&all->page->bell);
+    if (pauses != NULL)
+      pauses();
     if (mr_checkpoints_wanted(all) == number)
       await_bell(all->page, heard);
   }

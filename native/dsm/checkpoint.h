@@ -31,7 +31,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#define MR_CHECKPOINT_VERSION 7u
+#define MR_CHECKPOINT_VERSION 8u
 #define MR_CHECKPOINT_NODES 256u
 #define MR_CHECKPOINT_WHY 160
 #define MR_CHECKPOINT_MAGIC "MARUIMG"
@@ -132,8 +132,11 @@ uint32_t mr_checkpoints_wanted(const struct mr_checkpoints *all);
 void mr_checkpoints_leave(struct mr_checkpoints *all);
 void mr_checkpoints_come(struct mr_checkpoints *all);
 /* Until that one is over.  Another may be wanted by then: the program goes on all the same, to its
- * next operation.  Else one that gets its processor late would stand still for ever. */
-void mr_checkpoints_await(struct mr_checkpoints *all, uint32_t number);
+ * next operation.  Else one that gets its processor late would stand still for ever.  Whenever it
+ * is woken meanwhile it `pauses`, unless that is NULL. */
+void mr_checkpoints_await(struct mr_checkpoints *all, uint32_t number, void (*pauses)(void));
+/* Wakes it, and all others of this host. */
+void mr_checkpoints_wake(struct mr_checkpoints *all);
 
 /* ---- for replay.c ---- */
 

@@ -118,8 +118,19 @@ static void go_home(void) {
 static void park(uint32_t number) {
   go_home();
   stand(number);
-  mr_checkpoints_await(mr_self.checkpoints, number);
+  mr_checkpoints_await(mr_self.checkpoints, number, mr_self_pauses);
   stand(0);
+}
+
+/* A handler has interrupted the program there: nothing of this node is to change before its image
+ * is written. Where the handler makes a request that image begins in it; else it would have the
+ * handler by half. */
+static bool stays_parked(void (*pauses)(void)) {
+  uint32_t number = mr_self.parked;
+  if (number == 0 || mr_checkpoints_wanted(mr_self.checkpoints) != number)
+    return false;
+  mr_checkpoints_await(mr_self.checkpoints, number, pauses);
+  return true;
 }
 
 /* It was stopped here. */
@@ -161,7 +172,7 @@ static bool goes_on(bool asks) {
     while (stops_again(asks))
       go_home();
     uint32_t wanted = mr_checkpoints_wanted(mr_self.checkpoints);
-    if (wanted != 0 && !repeats())
+    if (wanted != 0 && !repeats() && !stays_parked(mr_self_pauses))
       park(wanted);
   }
   return waits;
@@ -203,8 +214,9 @@ int mr_node_clock(clockid_t clock, struct timespec *now) {
   return 0;
 }
 
+/* A handler that has interrupted this library is no place to stop: the request has its own. */
 void maru_checkpoint(void) {
-  if (mr_self.captures)
+  if (mr_self.captures && !atomic_load_explicit(&mr_self.inside, memory_order_relaxed))
     call(stop_here, 0, 0, 0);
 }
 
@@ -355,6 +367,7 @@ int mr_self_fault(void *context, uint32_t page, bool write) {
   if (mr_self.lone)
     return -EFAULT;
   bool before = enter();
+  stays_parked(NULL);
   mr_heat_waits(mr_self.heat);
   node_begin();
   asks(write ? MR_CALL_WRITE : MR_CALL_READ, page, 0, 0);
@@ -398,6 +411,7 @@ static int64_t bring(uint64_t first, uint64_t many, uint64_t write) {
   ready();
   if (mr_self.lone)
     return 0;
+  stays_parked(NULL);
   mr_heat_waits(mr_self.heat);
   node_begin();
   asks(MR_CALL_BRING, page, count, write != 0);

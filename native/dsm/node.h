@@ -77,11 +77,18 @@ int mr_node_clock(clockid_t clock, struct timespec *now);
 
 struct mr_checkpoint_head;
 struct mr_store;
+/* How the program stands still for its image. */
+struct mr_stood {
+  const ucontext_t *context; /* where; NULL: it does not run */
+  int how;                   /* what `read` is to say */
+  const sigset_t *waiting;   /* signals, when its thread was held (hold.h); NULL: it was not */
+};
 /* The program's own part of checkpoints; parmacs/part.h says what each does. */
 struct mr_part {
   void (*begin)(void);
+  bool (*handles)(void);
   int (*write)(int file, struct mr_store *store, struct mr_checkpoint_head *head,
-               const ucontext_t *context, int how, char *why, size_t size);
+               const struct mr_stood *stood, char *why, size_t size);
   void (*found)(const struct mr_checkpoint_head *head, const uint8_t *pages);
   const ucontext_t *(*read)(int *how, ucontext_t *context);
   void (*open)(const struct mr_checkpoint_head *head);

@@ -7,8 +7,12 @@
 #include "store.h"
 
 #include <errno.h>
+#include <maru/wait.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+#define HANDLER_S 3 /* a handler of the program's has so long to end */
 
 static void clean(void) {
   if (mr_self.replay != NULL)
@@ -69,22 +73,57 @@ static bool expect_pages(size_t *pages) {
   return runs;
 }
 
+/* ---- a program that handles signals ------------------------------------------------ */
+
+void mr_self_pauses(void) { mr_hold_here(&mr_self.hold); }
+
+/* It waits in a request, or stands at the begin of one. */
+static bool hold(void) {
+  mr_hold_ask(&mr_self.hold);
+  pthread_mutex_lock(&mr_self.lock);
+  bool parked = mr_self.parked != 0;
+  pthread_mutex_unlock(&mr_self.lock);
+  if (parked)
+    mr_checkpoints_wake(mr_self.checkpoints);
+  else if (mr_self.server != NULL)
+    mr_server_wake(mr_self.server);
+  return mr_hold_await(&mr_self.hold, maru_now_ns() + HANDLER_S * INT64_C(1000000000));
+}
+
+/* ---- its image ------------------------------------------------------------------------- */
+
 /* At the cut: nobody else changes what is written. */
-static int write_image(int file, struct mr_store *store, struct mr_checkpoint_head *head, char *why,
-                       size_t size) {
+static int write_standing(int file, struct mr_store *store, struct mr_checkpoint_head *head,
+                          const sigset_t *waiting, char *why, size_t size) {
   struct placed to = {file, head->core, store};
   const struct mr_save save = {&to, put_at, put_page};
   pthread_mutex_lock(&mr_self.lock);
+  const struct mr_stood stood = {.context = mr_self.captures ? &mr_self.here : NULL,
+                                 .how = mr_self.parked != 0 ? PARKED : WAITING,
+                                 .waiting = waiting};
   int rc = mr_core_save(mr_self.core, &save);
   head->core_length = to.at - head->core;
   head->own = to.at;
   if (rc == 0)
-    rc = mr_self.part->write(file, store, head, mr_self.captures ? &mr_self.here : NULL,
-                             mr_self.parked != 0 ? PARKED : WAITING, why, size);
+    rc = mr_self.part->write(file, store, head, &stood, why, size);
   mr_self.returns = mr_self.on_return != NULL;
   if (mr_self.replay != NULL)
     mr_replay_cut(mr_self.replay);
   pthread_mutex_unlock(&mr_self.lock);
+  return rc;
+}
+
+static int write_image(int file, struct mr_store *store, struct mr_checkpoint_head *head, char *why,
+                       size_t size) {
+  if (!mr_self.part->handles())
+    return write_standing(file, store, head, NULL, why, size);
+  if (!hold()) {
+    snprintf(why, size, "the program was in a handler of a signal for %d s, or got no processor",
+             HANDLER_S);
+    return -EBUSY;
+  }
+  int rc = write_standing(file, store, head, &mr_self.hold.waiting, why, size);
+  mr_hold_end(&mr_self.hold);
   return rc;
 }
 

@@ -78,6 +78,7 @@ static void start_server(uint64_t spin_us) {
                                           .sink = &transport_sink,
                                           .spin_ns = (int64_t)spin_us * 1000,
                                           .over = on_over,
+                                          .pauses = mr_self_pauses,
                                           .failed = on_broken};
   int rc = mr_server_start(&mr_self.server, &config);
   if (rc < 0)

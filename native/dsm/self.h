@@ -13,6 +13,7 @@
 #include "commons.h"
 #include "core.h"
 #include "heat.h"
+#include "hold.h"
 #include "membership.h"
 #include "node.h"
 #include "races.h"
@@ -60,6 +61,7 @@ struct mr_self {
   /* Where a request was begun that an image is taken in; how a process goes on from there. */
   ucontext_t here;
   bool captures;
+  struct mr_hold hold; /* of the program's thread, which handles signals, while it is written */
   enum { ANEW, PARKED, WAITING } resumed;
   void (*on_return)(void); /* NULL, or due behind a request that an image was taken in */
   bool returns;            /* it is due; under the lock until the request is done */
@@ -101,6 +103,8 @@ _Noreturn void mr_self_misuse(uint32_t object, int error);
 /* Where somebody asked for checkpoints; and once there is a core, and others may ask for one. */
 void mr_self_open_checkpoints(void);
 void mr_self_start_checkpoints(void);
+/* The program's thread waits. */
+void mr_self_pauses(void);
 /* The core goes on from the checkpoint that mr_node_restores speaks of: before anything of the
  * others is heard. */
 void mr_self_load_core(void);

@@ -181,6 +181,8 @@ static void help(struct mr_server *s, const bool *done) {
     }
     bool still = !*done;
     pthread_mutex_unlock(lock);
+    if (s->config.pauses != NULL)
+      s->config.pauses();
     if (spin)
       give_way(s, now, vain);
     else if (still)
@@ -195,6 +197,8 @@ void mr_server_expect(struct mr_server *server) {
   if (mr_transport_tells_of_sends(server->config.transport))
     listen_there(server, false);
 }
+
+void mr_server_wake(struct mr_server *server) { eventfd_write(server->bell, 1); }
 
 void mr_server_await(struct mr_server *s, const bool *done) {
   pthread_mutex_lock(s->config.lock);

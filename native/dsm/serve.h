@@ -34,6 +34,9 @@ struct mr_server_config {
   int64_t spin_ns;
   /* Asked with the lock held: no peer is left. */
   bool (*over)(void *context);
+  /* The program's thread, which waits, has looked in vain, and holds no lock; NULL: nothing is done
+   * then. */
+  void (*pauses)(void);
   /* The transport cannot go on, negative errno; does not return. */
   void (*failed)(void *context, int error);
 };
@@ -52,5 +55,7 @@ void mr_server_await(struct mr_server *server, const bool *done);
  * that it will await the answers of. Neither the answers wake the server, nor what is sent where
  * the transport's descriptor tells of that, too. */
 void mr_server_expect(struct mr_server *server);
+/* The program's thread, if it waits, looks once more. Any thread. */
+void mr_server_wake(struct mr_server *server);
 
 #endif

@@ -15,7 +15,6 @@
 #include "statics.h"
 
 #include <dirent.h>
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <locale.h>
@@ -23,7 +22,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -250,15 +248,6 @@ static bool has(const struct mr_range *ranges, int count, const void *at) {
   return false;
 }
 
-/* A constant, say. maru-cc's programs lie at fixed addresses. */
-static bool in_file(const void *at) {
-  const Elf64_Phdr *each = (const void *)getauxval(AT_PHDR), *end = each + getauxval(AT_PHNUM);
-  for (; each < end; each++)
-    if (each->p_type == PT_LOAD && (uintptr_t)at - each->p_vaddr < each->p_memsz)
-      return true;
-  return false;
-}
-
 /* That of main is the program's memory (program.c), as is what it puts there (environment.c).
  * Another process is given its own.  What a library's setenv makes is libc's.  A shared one may
  * have to be fetched: nobody looks into that. */
@@ -267,7 +256,7 @@ static bool has_environment(const struct mr_range *ranges, int count) {
     return true;
   bool all = has(ranges, count, environ);
   for (char **each = environ; all && *each != NULL; each++)
-    all = has(ranges, count, *each) || in_file(*each);
+    all = has(ranges, count, *each) || mr_process_is_file(*each);
   return all;
 }
 
@@ -332,8 +321,9 @@ static int write_parts(int file, struct mr_checkpoint_head *head, struct resume 
 }
 
 int mr_part_write(int file, struct mr_store *store, struct mr_checkpoint_head *head,
-                  const ucontext_t *context, int how, char *why, size_t size) {
+                  const struct mr_stood *stood, char *why, size_t size) {
   static struct mr_range ranges[MR_PART_RANGES];
+  const ucontext_t *context = stood->context;
   struct resume resume = {.libraries = stdout,
                           .arguments = part.arguments,
                           .guard = part.guard,
@@ -341,11 +331,12 @@ int mr_part_write(int file, struct mr_store *store, struct mr_checkpoint_head *h
                           .random = mr_random_take(),
                           .jumps = mr_jumps_take(),
                           .options = mr_options_take(),
-                          .how = how,
+                          .how = stood->how,
                           .runs = context != NULL};
   int rc = refuse(file, why, size);
   if (rc == 0)
-    rc = mr_process_take(&resume.process, why, size);
+    rc = mr_process_take(&resume.process, context != NULL ? &context->uc_sigmask : NULL,
+                         stood->waiting, why, size);
   if (rc == 0)
     rc = take_locale(resume.locale, why, size);
   if (rc < 0)
@@ -382,6 +373,7 @@ void mr_part_open(const struct mr_checkpoint_head *head) {
   struct stat is;
   memcpy(&resume, (const uint8_t *)head + head->own, sizeof resume);
   const struct mr_files *files = (const void *)((const uint8_t *)head + resume.files);
+  mr_process_expect(&resume.process);
   mr_files_open(files);
   for (uint32_t i = 0; i < files->count; i++) {
     int fd = files->each[i].fd;
@@ -421,8 +413,10 @@ __attribute__((no_stack_protector)) const ucontext_t *mr_part_read(int *how, uco
   put_locale(resume.locale);
   mr_process_put(&resume.process);
   *how = resume.how;
-  if (!resume.runs)
+  if (!resume.runs) {
+    mr_process_lets_come(&resume.process);
     return NULL;
+  }
   if (resume.environment != NULL)
     environ = resume.environment;
   *context = resume.context;
@@ -439,6 +433,7 @@ __attribute__((no_stack_protector)) const ucontext_t *mr_part_read(int *how, uco
 const struct mr_part *mr_part_of(const struct mr_part_ranges *ranges) {
   static const struct mr_part calls = {
       .begin = mr_part_begin,
+      .handles = mr_process_handles,
       .write = mr_part_write,
       .found = mr_part_found,
       .read = mr_part_read,

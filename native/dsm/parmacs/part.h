@@ -52,11 +52,10 @@ void mr_part_owns(int fd);
  * before each request: so a file has it at the cut. */
 void mr_part_flush(void);
 
-/* At head->own of the file, and its pages to the store; fills in the head.  `context`: where the
- * program stopped; NULL: it does not run.  `how`: what mr_part_read says.  Negative errno, then
+/* At head->own of the file, and its pages to the store; fills in the head.  Negative errno, then
  * `why` says it. */
 int mr_part_write(int file, struct mr_store *store, struct mr_checkpoint_head *head,
-                  const ucontext_t *context, int how, char *why, size_t size);
+                  const struct mr_stood *stood, char *why, size_t size);
 
 /* maru_on_restore; and what it asked for is done, by the program's thread, where it goes on. */
 int mr_part_on_restore(void (*call)(void *), void *argument);

@@ -112,6 +112,14 @@ void mr_checkpoints_end(struct mr_checkpoints *all) {
   (void)all;
   abort();
 }
+void mr_checkpoints_wake(struct mr_checkpoints *all) {
+  (void)all;
+  abort();
+}
+void mr_server_wake(struct mr_server *server) {
+  (void)server;
+  abort();
+}
 struct mr_checkpoints *mr_checkpoints_open(uint16_t nodes, uint16_t me) {
   (void)nodes;
   (void)me;

@@ -58,7 +58,7 @@ FIRST_PART = 0.15
 EVERY, CHECKPOINTS = [0.02, 0.05, 0.2], 4
 
 # struct mr_checkpoint_page and its lines.
-PAGE_VERSION = 7
+PAGE_VERSION = 8
 EPOCH, WANTED, CUT, OVER = 2, 5, 7, 9
 LINES, LINE, STARTED, AGAIN = 40, 408, 12, 244
 
