@@ -10,6 +10,7 @@
 #include "../store.h"
 #include "files.h"
 #include "guard.h"
+#include "iostreams.h"
 #include "jump.h"
 #include "process.h"
 #include "statics.h"
@@ -39,6 +40,7 @@ struct resume {
   struct mr_jumps jumps;
   struct mr_options options;
   struct mr_process process;
+  struct mr_iostreams iostreams;
   char locale[LOCALE_MOST];
   void *libraries;
   uint64_t arguments; /* their sum */
@@ -204,11 +206,15 @@ void mr_part_begin(void) {
     part.environment = environ;
   }
   mr_process_begins(part.given);
+  mr_iostreams_begin();
   note_all(note);
   part.tasks = count_tasks() - part.their_tasks;
 }
 
-void mr_part_flush(void) { mr_streams_flush(); }
+void mr_part_flush(void) {
+  mr_iostreams_flush();
+  mr_streams_flush();
+}
 bool mr_part_reads_ahead(void) { return stdin->_IO_read_ptr < stdin->_IO_read_end; }
 
 static int refuse(int file, char *why, size_t size) {
@@ -338,6 +344,8 @@ int mr_part_write(int file, struct mr_store *store, struct mr_checkpoint_head *h
     rc = mr_process_take(&resume.process, context != NULL ? &context->uc_sigmask : NULL,
                          stood->waiting, why, size);
   if (rc == 0)
+    rc = mr_iostreams_take(&resume.iostreams, why, size);
+  if (rc == 0)
     rc = take_locale(resume.locale, why, size);
   if (rc < 0)
     return rc;
@@ -411,6 +419,7 @@ __attribute__((no_stack_protector)) const ucontext_t *mr_part_read(int *how, uco
   mr_jumps_put(&resume.jumps);
   mr_options_put(&resume.options);
   put_locale(resume.locale);
+  mr_iostreams_put(&resume.iostreams);
   mr_process_put(&resume.process);
   *how = resume.how;
   if (!resume.runs) {

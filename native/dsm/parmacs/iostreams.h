@@ -1,0 +1,45 @@
+/* iostreams.h: what libstdc++ keeps of its program, in checkpoints (internal to libmaru-dsm).
+ *
+ * Of std::cout and the other seven: format, state, and the buffer that each uses, by libstdc++'s
+ * binary interface.  Whether they are synchronised with stdio: where they are not, what they hold
+ * is written before each request, as with stdio's.  The handlers of std::set_new_handler and
+ * std::set_terminate.
+ *
+ * Refused are locales that the program has set by C++, what it hung on a stream (pword, iword,
+ * callbacks), input that it has yet to read, and exceptions in flight, which are libstdc++'s
+ * memory.
+ *
+ * Nothing is done where the program has not loaded libstdc++.  Linked into the program, that is
+ * part of the program's memory.  Thread-safety: none; the program's thread stands still, or calls.
+ */
+#ifndef MARU_DSM_PARMACS_IOSTREAMS_H
+#define MARU_DSM_PARMACS_IOSTREAMS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define MR_IOSTREAMS 8
+
+struct mr_iostreams {
+  bool there, made, synchronised; /* there: libstdc++ is */
+  struct mr_iostream {
+    ptrdiff_t precision, width, count;
+    uint32_t flags, exceptions, state;
+    void *tie, *buffer;
+    uint64_t fill;
+  } each[MR_IOSTREAMS];
+  void (*no_memory)(void), (*terminates)(void);
+};
+
+/* By the program's thread, once. */
+void mr_iostreams_begin(void);
+/* What they hold leaves the process. */
+void mr_iostreams_flush(void);
+
+/* -EOPNOTSUPP, then `why` says it. */
+int mr_iostreams_take(struct mr_iostreams *streams, char *why, size_t size);
+/* In another process, whose memory is the program's by now. */
+void mr_iostreams_put(const struct mr_iostreams *streams);
+
+#endif
