@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "iostreams.h"
 
+#include "../node.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
@@ -51,7 +53,8 @@ typedef void handler(void);
 
 static struct {
   void *each[MR_IOSTREAMS];
-  const struct exceptions *exceptions;
+  struct exceptions *exceptions;
+  bool throws_own;
   bool (*synchronise)(bool with_stdio);
   void *(*flush)(void *stream), *(*flush_wide)(void *stream);
   void *const *(*classic)(void); /* each locale begins with a pointer */
@@ -68,8 +71,8 @@ static bool find(void *to, const char *name) {
   return found != NULL;
 }
 
-void mr_iostreams_begin(void) {
-  const struct exceptions *(*exceptions)(void);
+void mr_iostreams_begin(bool throws_own) {
+  struct exceptions *(*exceptions)(void);
   loaded = find(&exceptions, "__cxa_get_globals") &&
            find(&here.synchronise, "_ZNSt8ios_base15sync_with_stdioEb") &&
            find(&here.flush, "_ZNSo5flushEv") &&
@@ -84,9 +87,10 @@ void mr_iostreams_begin(void) {
            find(&here.tables[0], "_ZTVN9__gnu_cxx18stdio_sync_filebufIcSt11char_traitsIcEEE") &&
            find(&here.tables[1], "_ZTVN9__gnu_cxx18stdio_sync_filebufIwSt11char_traitsIwEEE");
   for (int i = 0; i < MR_IOSTREAMS; i++)
-    loaded = loaded && find(&here.each[i], names[i][0]);
+    loaded = loaded && find(&here.each[i], names[i][0]) && !mr_node_shares(here.each[i], 1);
   if (loaded)
     here.exceptions = exceptions();
+  here.throws_own = throws_own;
 }
 
 /* ---- what they are -------------------------------------------------------------------------- */
@@ -192,7 +196,9 @@ int mr_iostreams_take(struct mr_iostreams *streams, char *why, size_t size) {
   *streams = (struct mr_iostreams){.there = loaded, .made = are_made(), .synchronised = true};
   if (!loaded)
     return 0;
-  if (here.exceptions->caught != NULL || here.exceptions->thrown != 0)
+  streams->caught = here.exceptions->caught;
+  streams->thrown = here.exceptions->thrown;
+  if (!here.throws_own && (streams->caught != NULL || streams->thrown != 0))
     return refuse(why, size, "", "handles an exception of C++");
   if (has_locale())
     return refuse(why, size, "", "has set a locale by std::locale::global");
@@ -229,4 +235,5 @@ void mr_iostreams_put(const struct mr_iostreams *streams) {
     put(&streams->each[i], i);
   here.set_no_memory(streams->no_memory);
   here.set_terminates(streams->terminates);
+  *here.exceptions = (struct exceptions){streams->caught, streams->thrown};
 }

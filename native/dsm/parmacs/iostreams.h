@@ -6,7 +6,7 @@
  * std::set_terminate.
  *
  * Refused are locales that the program has set by C++, what it hung on a stream (pword, iword,
- * callbacks), input that it has yet to read, and exceptions in flight, which are libstdc++'s
+ * callbacks), input that it has yet to read, and exceptions in flight where those are libstdc++'s
  * memory.
  *
  * Nothing is done where the program has not loaded libstdc++.  Linked into the program, that is
@@ -30,10 +30,12 @@ struct mr_iostreams {
     uint64_t fill;
   } each[MR_IOSTREAMS];
   void (*no_memory)(void), (*terminates)(void);
+  void *caught; /* exceptions in flight, and how many are thrown; where they are saved */
+  unsigned thrown;
 };
 
-/* By the program's thread, once. */
-void mr_iostreams_begin(void);
+/* By the program's thread, once.  `throws_own`: exceptions are the program's memory. */
+void mr_iostreams_begin(bool throws_own);
 /* What they hold leaves the process. */
 void mr_iostreams_flush(void);
 

@@ -70,7 +70,7 @@ struct descriptor {
 static struct {
   struct descriptor ours[DESCRIPTORS], theirs[DESCRIPTORS];
   unsigned tasks, their_tasks;
-  bool given;
+  bool given, throws_own;
   char **environment; /* the process was given */
   uint64_t guard;     /* of the program's thread: another one writes its image */
   uint64_t arguments;
@@ -176,6 +176,8 @@ void mr_part_runs(char *const *arguments) {
       part.arguments = (part.arguments ^ (uint8_t)arguments[i][at]) * UINT64_C(0x100000001b3);
 }
 
+void mr_part_throws_own(void) { part.throws_own = true; }
+
 void mr_part_guarded(uint64_t word) { part.guard = word; }
 
 void mr_part_owns(int fd) {
@@ -206,7 +208,7 @@ void mr_part_begin(void) {
     part.environment = environ;
   }
   mr_process_begins(part.given);
-  mr_iostreams_begin();
+  mr_iostreams_begin(part.throws_own);
   note_all(note);
   part.tasks = count_tasks() - part.their_tasks;
 }
@@ -219,6 +221,11 @@ bool mr_part_reads_ahead(void) { return stdin->_IO_read_ptr < stdin->_IO_read_en
 
 static int refuse(int file, char *why, size_t size) {
   siginfo_t info;
+  const char *made = mr_statics_made();
+  if (made != NULL) {
+    snprintf(why, size, "the program has what %s made, which is a library's memory", made);
+    return -EOPNOTSUPP;
+  }
   if (count_tasks() > part.tasks) {
     snprintf(why, size, "the program has threads of its own");
     return -EOPNOTSUPP;

@@ -42,6 +42,10 @@ void mr_part_joins(void);
  * otherwise is refused. */
 void mr_part_runs(char *const *arguments);
 
+/* Before the node starts: what the program throws in C++ is memory that its ranges have, or shared.
+ */
+void mr_part_throws_own(void);
+
 /* The word of the calling thread's stack protector (guard.h), which is the program's, is that. */
 void mr_part_guarded(uint64_t word);
 

@@ -20,6 +20,8 @@ struct mr_options {
 struct mr_options mr_options_take(void);
 void mr_options_put(const struct mr_options *options);
 
+/* What the program has made that is a library's memory; NULL: nothing. */
+const char *mr_statics_made(void);
 /* For a checkpoint. */
 struct mr_range mr_statics_state(void);
 

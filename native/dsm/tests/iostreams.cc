@@ -1,7 +1,7 @@
 // iostreams: a program of maru/dsm.h that prints by C++'s streams, for jobs that lose nodes.
 //
-//     iostreams STEPS MILLISECONDS [apart|caught|global|imbued|word|reads]     works for so long a
-//     step
+//     iostreams STEPS MILLISECONDS [apart|caught|global|imbued|word|named|reads]     works for so
+//     long a step
 //
 // Format, exceptions and handlers are set once, in the beginning. `apart`: not synchronised with
 // stdio, and never flushed. `caught`: waits in a handler of an exception. The others: with what no
@@ -14,6 +14,7 @@
 #include <iostream>
 #include <locale>
 #include <new>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 
@@ -52,6 +53,8 @@ void step_caught(long number, long ms) {
   }
 }
 
+std::ostringstream named;
+
 void begin(const std::string &what) {
   const std::locale commas(std::locale::classic(), new Commas);
   if (what == "apart" || what == "reads")
@@ -65,6 +68,8 @@ void begin(const std::string &what) {
     std::cout.imbue(commas);
   if (what == "word")
     std::cout.iword(std::ios_base::xalloc()) = 1;
+  if (what == "named")
+    named.imbue(std::locale("C.UTF-8"));
   std::string word;
   if (what == "reads" && maru_dsm_node() == 0)
     std::cin >> word;

@@ -1,9 +1,10 @@
 /* survive: a program of maru/dsm.h that has state of every sort, for jobs that lose nodes; as
  * survive.c.in, whose arguments it takes.
  *
- *     survive NODES STEPS [MILLISECONDS [early|bus|segv|environment|unwatched|mapping|waits|ticks|
- *                                        holds|differs|given|given-else|talks|breaks|
- *                                        faults|leaves|reads|line]]
+ *     survive NODES STEPS [MILLISECONDS [WHAT]]
+ *
+ * WHAT is early, bus, segv, environment, unwatched, mapping, charset, locale, freed, waits,
+ * ticks, holds, differs, given, given-else, talks, breaks, faults, leaves, reads or line.
  *
  * What it prints follows from NODES and STEPS alone.  `early`, `bus`, `segv`: what is made before
  * maru_dsm_init cannot be saved either.  `waits`: does nothing of that.  Node 1 waits with changes
@@ -23,7 +24,10 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <iconv.h>
+#include <locale.h>
 #include <poll.h>
+#include <regex.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -350,10 +354,24 @@ static void share(void) {
     exit(4);
 }
 
+/* Nothing of it is left. */
+static void make_and_free(regex_t *regex) {
+  iconv_t conversion = iconv_open("UTF-16", "UTF-8");
+  locale_t locale = newlocale(LC_ALL_MASK, "C.UTF-8", NULL), copy = duplocale(locale);
+  if (regcomp(regex, "step", 0) != 0 || conversion == (iconv_t)-1 || copy == NULL)
+    exit(4);
+  regfree(regex);
+  iconv_close(conversion);
+  locale = newlocale(LC_ALL_MASK, "C", locale);
+  freelocale(locale);
+  freelocale(copy);
+}
+
 static void on_fault(int number) { exit(number); }
 
 int main(int count, char **arguments) {
   const char *what = count > 4 ? arguments[4] : "";
+  regex_t regex;
   steps = count > 2 ? atol(arguments[2]) : 10;
   milliseconds = count > 3 ? atol(arguments[3]) : 0;
   if (strcmp(what, "early") == 0 && pipe((int[2]){-1, -1}) < 0)
@@ -372,6 +390,12 @@ int main(int count, char **arguments) {
       (int (*)(const char *, const char *, int))dlsym(RTLD_DEFAULT, "setenv");
   if (strcmp(what, "environment") == 0 && librarys("HOME", "/", 1) < 0)
     exit(4);
+  if (strcmp(what, "charset") == 0 && iconv_open("UTF-16", "UTF-8") == (iconv_t)-1)
+    exit(4);
+  if (strcmp(what, "locale") == 0 && newlocale(LC_ALL_MASK, "C.UTF-8", NULL) == NULL)
+    exit(4);
+  if (strcmp(what, "freed") == 0)
+    make_and_free(&regex);
   if (strcmp(what, "mapping") == 0 &&
       mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0) == MAP_FAILED)
     exit(4);

@@ -13,6 +13,7 @@
 
 #include "../diff.h"
 #include "../parmacs/memory.h"
+#include "../parmacs/part.h"
 #include "../parmacs/program.h"
 #include "../parmacs/start.h"
 #include "../sparse.h"
@@ -53,7 +54,6 @@ static struct {
   pid_t owner;
   int tells; /* the launcher reads there that the program is over; 0: nobody does */
   bool over, leaves;
-  struct exceptions *exceptions; /* of the thread that runs all those of the job; or NULL */
 } job;
 
 /* ---- before main ----------------------------------------------------------------------- */
@@ -134,26 +134,15 @@ static void find_launcher(void) {
 
 /* ---- checkpoints ----------------------------------------------------------------------- */
 
-/* Of the C++ ABI: which exceptions the calling thread of the system has caught, and how many are
- * thrown. Their memory is the program's (thrown.c).  Not there in a process without C++. */
-struct exceptions {
-  void *caught;
-  unsigned thrown;
-};
-extern struct exceptions *__cxa_get_globals(void) __attribute__((weak));
-
-static struct mr_range exceptions_state(void) {
-  uint8_t *at = (uint8_t *)job.exceptions;
-  return (struct mr_range){.from = at, .to = at != NULL ? at + sizeof *job.exceptions : NULL};
-}
-
 static int list_own(struct mr_range *ranges) {
   int count = mr_parmacs_own(ranges);
-  const struct mr_range own[] = {
-      mr_threads_state(), mr_stack_places(),
-      mr_stack_state(),   mr_carried_state(),
-      mr_signals_state(), mr_private_state(),
-      exceptions_state(), {.from = SERVE, .to = SERVE + MR_SERVE_STACK, .anonymous = true}};
+  const struct mr_range own[] = {mr_threads_state(),
+                                 mr_stack_places(),
+                                 mr_stack_state(),
+                                 mr_carried_state(),
+                                 mr_signals_state(),
+                                 mr_private_state(),
+                                 {.from = SERVE, .to = SERVE + MR_SERVE_STACK, .anonymous = true}};
   _Static_assert(1 + sizeof own / sizeof *own + MR_OBJECTS_STATE <= MR_PROGRAM_OWN,
                  "all have room");
   memcpy(ranges + count, own, sizeof own);
@@ -196,10 +185,10 @@ int maru_threads_main(const struct maru_parmacs_program *program, int count, cha
   job.count = count;
   job.owner = getpid();
   job.environment = environ;
-  job.exceptions = __cxa_get_globals != NULL ? __cxa_get_globals() : NULL;
   find_launcher();
   mr_program_is(&kept, count, arguments, true, list_own);
   mr_node_part(mr_program_part());
+  mr_part_throws_own();
   mr_node_on_return(mr_threads_came_back);
   start_node();
   run();

@@ -109,13 +109,21 @@ int maru_parmacs_setenv(const char *name, const char *value, int replaces);
 int maru_parmacs_unsetenv(const char *name);
 int maru_parmacs_putenv(char *line);
 int maru_parmacs_clearenv(void);
+/* What the program keeps of a library's memory: of iconv_open, newlocale, std::locale(NAME). */
+enum maru_parmacs_made {
+  MARU_PARMACS_ICONV,
+  MARU_PARMACS_LOCALE,
+  MARU_PARMACS_CXX_LOCALE,
+  MARU_PARMACS_MADE
+};
 /* What libc's functions of these names keep, in memory that a checkpoint has: strtok; localtime and
- * gmtime; asctime and ctime. */
+ * gmtime; asctime and ctime.  How much of that there is, which no checkpoint has. */
 #define MARU_PARMACS_ZONES 16
 struct maru_parmacs_statics {
   char *rest;
   struct tm time;
   char zones[MARU_PARMACS_ZONES][16], text[128];
+  long made[MARU_PARMACS_MADE];
 };
 struct maru_parmacs_statics *maru_parmacs_statics(void);
 /* A place of setjmp's that the program is about to jump to, maybe set by a process in whose place
