@@ -129,6 +129,9 @@ static int find_provider(struct mr_fabric *f, const char *provider, const struct
   return rc;
 }
 
+/* It does not tell of dead nodes, and takes few. */
+static bool refused(const char *provider) { return strcmp(provider, "shm") == 0; }
+
 int mr_fabric_list(char *names, size_t size, char *why, size_t why_size) {
   struct fi_info *found = NULL, *wanted;
   *names = 0;
@@ -140,13 +143,15 @@ int mr_fabric_list(char *names, size_t size, char *why, size_t why_size) {
   library.freeinfo(wanted);
   for (struct fi_info *each = found; rc == 0 && each != NULL; each = each->next) {
     const char *name = each->fabric_attr->prov_name;
-    bool again = false;
+    bool left_out = refused(name);
     for (struct fi_info *other = found; other != each; other = other->next)
-      again |= strcmp(other->fabric_attr->prov_name, name) == 0;
+      left_out |= strcmp(other->fabric_attr->prov_name, name) == 0;
     size_t length = strlen(names);
-    if (!again)
+    if (!left_out)
       snprintf(names + length, size - length, "%s%s", length > 0 ? ", " : "", name);
   }
+  if (rc == 0 && *names == 0)
+    rc = -FI_ENODATA;
   if (rc != 0)
     snprintf(why, why_size, "libfabric %u.%u has no provider that serves here: %s",
              FI_MAJOR(library.version()), FI_MINOR(library.version()), library.strerror(-rc));
@@ -293,7 +298,7 @@ static int write_card(struct mr_fabric *f, struct mr_card *mine) {
 
 int mr_fabric_open(struct mr_fabric **fabric, const char *provider, const struct mr_job *job,
                    struct mr_card *mine, char *why, size_t size) {
-  if (strcmp(provider, "shm") == 0) {
+  if (refused(provider)) {
     snprintf(why, size,
              "libfabric's provider 'shm' does not tell of dead nodes, and takes few; "
              "maru's own shared memory is MARU_DSM_TRANSPORT=shm");
