@@ -357,7 +357,8 @@ supervisors =
         prefixOf (Just "") "/usr/bin/maru" @?= "/usr"
         prefixOf (Just "/x") "/usr/bin/maru" @?= "/x"
         judgeParts [Right "/x/lib/maru/a.so", Right "/x/libexec/maru/b"] @?= Finding Good "2 parts below /x" ""
-        judgeParts [Right "/x/lib/maru/a.so", Left ("/x/lib/maru/b.so", "b")] @?= Finding Bad "/x/lib/maru/b.so is not there: no b" "install maru wholly or set MARU_PREFIX",
+        judgeParts [Right "/x/lib/maru/a.so", Left ("/x/lib/maru/b.so", "b")] @?= Finding Bad "/x/lib/maru/b.so is not there: no b" "install maru wholly or set MARU_PREFIX"
+        findingLevel (judgeParts [Right "/my x/lib/maru/a.so"]) @?= Doubtful,
       testCase "its words are understood" $
         fmap wordsMeasured (lastWords (Chars.pack (unlines ["{}", figures])))
           @?= Right (Measured 3 True 1.5 1 0.25 2048 True "slow"),

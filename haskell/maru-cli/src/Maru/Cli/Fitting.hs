@@ -7,6 +7,8 @@ where
 
 import Control.Monad (guard)
 import Data.Binary.Get (getByteString, getWord64host)
+import Data.Maybe (mapMaybe)
+import Maru.Cli.Installed (unloadable)
 import Maru.Cli.Output (plural)
 import Maru.Cli.Program
 import Maru.Cli.Room
@@ -19,6 +21,9 @@ import Maru.Native.BoardView (Board)
 fitting :: String -> Described -> Part -> Either Refusal Part
 fitting command described part
   | null (partPreload part) = Right part
+  | why : _ <- mapMaybe unloadable (partPreload part) = case partNeeding part of
+    needing : _ -> Left (Unavailable (needing ++ " cannot serve " ++ command ++ ": " ++ why ++ "; install maru in another folder"))
+    [] -> Right (without why)
   | Just sanitizer <- describedSanitizer described = Right (without (sanitized sanitizer))
   | needing : _ <- partNeeding part, Just why <- unfit described = Left (Unavailable (needing ++ " cannot serve " ++ command ++ ": " ++ why))
   | Just why <- spoiled described = Right (without ("no library of maru's stands before " ++ command ++ " and what it starts: " ++ why))

@@ -22,12 +22,12 @@ import Data.Char (isSpace)
 import Data.Either (fromRight, isRight, lefts, rights)
 import Data.List (dropWhileEnd, intercalate, isPrefixOf)
 import qualified Data.Map.Strict as Map
-import Data.Maybe (isJust)
+import Data.Maybe (isJust, mapMaybe)
 import Data.Time.Clock (getCurrentTime)
 import Data.Time.Format (defaultTimeLocale, formatTime)
 import Data.Version (showVersion)
 import Maru.Cli.Exit (orNothing, reason)
-import Maru.Cli.Installed (installedParts, libraryAt)
+import Maru.Cli.Installed (installedParts, libraryAt, unloadable)
 import Maru.Cli.Output (plural)
 import Maru.Cli.Page (quotedCommand)
 import Maru.Cli.Room
@@ -136,6 +136,7 @@ installed = judgeParts <$> mapM (\(finder, name, without) -> either (\path -> Le
 -- | Parts that are there, and those that are not with what cannot be used then.
 judgeParts :: [Either (FilePath, String) FilePath] -> Finding
 judgeParts looked = case lefts looked of
+  [] | why : _ <- mapMaybe unloadable (rights looked) -> Finding Doubtful ("maru run loads nothing into programs: " ++ why) "install maru in another folder"
   [] -> Finding Good (show (length looked) ++ " parts below " ++ prefix) ""
   absent -> Finding Bad (intercalate "; " [path ++ " is not there: no " ++ without | (path, without) <- absent]) "install maru wholly or set MARU_PREFIX"
   where

@@ -11,6 +11,7 @@ module Maru.Cli.Installed
     helperAt,
     helperPath,
     notInstalled,
+    unloadable,
     installedParts,
     installedBuild,
 
@@ -72,6 +73,13 @@ helperPath name = helperAt name >>= needed
 -- | What to say of a path where nothing is.
 notInstalled :: FilePath -> String
 notInstalled path = path ++ " is not there; install maru wholly or set MARU_PREFIX"
+
+-- | Why a library at this path cannot be put before a program's own, if it cannot.
+unloadable :: FilePath -> Maybe String
+unloadable path
+  -- The dynamic linker splits LD_PRELOAD there and knows no escape.
+  | any (`elem` ": \t") path = Just ("the linker takes no library from " ++ takeDirectory path ++ ", for the space or colon in that path")
+  | otherwise = Nothing
 
 -- | Which build this is: how many bytes its programs and libraries have, and since when.
 installedBuild :: IO String

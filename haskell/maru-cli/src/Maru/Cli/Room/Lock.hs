@@ -18,7 +18,7 @@ import Data.Map.Strict (Map)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (fromMaybe, isJust, isNothing, listToMaybe, mapMaybe)
 import Maru.Cli.Exit
-import Maru.Cli.Installed (commandPath, libraryAt, notInstalled)
+import Maru.Cli.Installed (commandPath, libraryAt, notInstalled, unloadable)
 import Maru.Cli.Output (plural)
 import Maru.Cli.Profile (profileFlags, readProfile)
 import Maru.Cli.Readers (splitOn)
@@ -57,7 +57,8 @@ mutexes :: IO Finding
 mutexes = libraryAt "libmaru-lock.so" >>= either (pure . lacking . notInstalled) tried
   where
     lacking why = Finding Doubtful why ""
-    tried library = do
+    tried library = maybe (started library) (pure . lacking . ("no program can have a queue: " ++)) (unloadable library)
+    started library = do
       program <- commandPath
       others <- filter ((`notElem` ["LD_PRELOAD", "MARU_LOCK", "MARU_BOARD"]) . fst) <$> getEnvironment
       before <- lookupEnv "LD_PRELOAD"
