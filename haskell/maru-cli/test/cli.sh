@@ -554,15 +554,23 @@ done
 status 64 "did you mean 'similar'?" maru simlar
 status 64 "maru: --lock is given twice; see 'maru run --help'" maru run --lock fifo --lock=cna -- true
 status 64 "maru: --seed is given twice; see 'maru sim map --help'" maru sim map --seed 1 --seed 2
-status 64 "Invalid option \`--tuning'" maru sim lock --study --tuning
+status 64 "maru: --tuning does not go with the options before it; see 'maru sim lock --help'" maru sim lock --study --tuning
 status 64 "Invalid option \`--no-such-option'" maru run --no-such-option --no-such-option -- true
 status 64 "did you mean '--budget'?" maru tune gc --budgt 3 -- true
+status 64 "Invalid option \`--lok' (did you mean '--lock'?); see 'maru run --help'" maru run --lok fifo -- true
+status 64 "did you mean '--once'?" maru top --onc
+status 64 "Invalid option \`-v'; see 'maru doctor --help'" maru doctor -v
+status 64 "expects an argument; see 'maru run --help'" maru run --lock
+for option in access globals transport output recover; do
+  status 64 "option --$option: unknown $option 'other'; known: " maru launch -n 2 "--$option" other -- true
+done
+status 64 "option --journal: a number from 1 to 1048576 is needed, not 'x'" maru launch -n 2 --journal x -- true
 status 64 "see 'maru tune gc --help'" maru tune gc --budget 3x -- true
 status 64 "see 'maru sim map --help'" maru sim map --no-such-option
 # ---- help, man pages, completions
 help() {
-  for words in "" similar "similar generate" run attach launch boost "boost advise" top doctor sim "sim map" "sim lock" "sim io" "sim boost" \
-    tune "tune gc" "tune wait" "tune io" "tune lock"; do
+  for words in "" similar "similar generate" "similar index" run attach launch boost "boost advise" top doctor sim "sim map" "sim stm" "sim lock" "sim io" \
+    "sim boost" tune "tune gc" "tune wait" "tune io" "tune lock"; do
     echo "== maru $words"
     # shellcheck disable=SC2086
     timeout 20 maru $words --help
@@ -579,12 +587,17 @@ for name in $commands; do
   page=$package/../../docs/man/maru-$name.1
   [ -f "$page" ] || { fail "no man page for $name"; continue; }
   text=$(sed 's/\\-/-/g; s/\\f[BIR]//g' "$page")
+  grep -q '^\.SH EXIT STATUS' <<<"$text" || fail "maru-$name.1 lists no exit status"
   inner=$(timeout 20 maru "$name" --help | sed -n '/^Available commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
   for words in "$name" ${inner:+$(printf "$name/%s " $inner)}; do
     for option in $(timeout 20 maru ${words/\// } --help | grep -oE -- '--[a-z-]+' | sort -u); do
       grep -qE -- "$option([^a-z-]|\$)" <<<"$text" || fail "maru-$name.1 does not explain $option"
     done
   done
+done
+for page in "$package"/../../docs/man/maru-*.1; do
+  name=$(basename "$page" .1)
+  grep -q '^\.so ' "$page" || sed 's/\\-/-/g' "$package/../../docs/man/maru.1" | grep -q "$name" || fail "maru.1 does not name $name"
 done
 for shell in bash zsh fish; do
   timeout 20 maru "--$shell-completion-script" maru | grep -q maru || fail "no completion for $shell"

@@ -6,10 +6,11 @@ module Maru.Cli.CommandLine
   )
 where
 
-import Data.List (intercalate)
+import Data.List (dropWhileEnd, intercalate, isPrefixOf, nub)
 import GHC.IO.Encoding (mkTextEncoding, setFileSystemEncoding, setLocaleEncoding)
 import Maru.Cli.Exit
 import Options.Applicative hiding (internal)
+import Options.Applicative.Help.Levenshtein (editDistance)
 import Options.Applicative.Help.Types (renderHelp)
 import System.Environment (getArgs)
 import System.Exit (ExitCode (..), exitWith)
@@ -40,19 +41,26 @@ parsed name commandLine arguments = case execParserPure (prefs (columns 100 <> n
     answer (text, code, width) = case code of
       ExitSuccess -> ExitSuccess <$ putStrLn (renderHelp width text)
       ExitFailure _ -> problem usage (mistake text ++ "; see '" ++ commandOf text ++ " --help'")
-    -- The library takes an option once and calls the second an invalid one.
     mistake text = case words (oneLine (helpError text)) of
-      "Invalid" : "option" : quoted : _
-        | option' <- takeWhile (`notElem` "='") (drop 1 quoted),
-          option' `elem` map (filter (`notElem` "[]()|")) (words (oneLine (helpUsage text))),
-          length (filter (\w -> takeWhile (/= '=') w == option') arguments) > 1 ->
-          option' ++ " is given twice"
-      _ -> oneLine (helpError text) ++ meant text
+      "Invalid" : "option" : quoted : _ -> ofOption text (takeWhile (`notElem` "='") (drop 1 quoted))
+      _ -> dropWhileEnd (== '.') (oneLine (helpError text)) ++ meant (suggested text)
+    -- The library calls one invalid, too, that it has taken already, or that excludes one before it.
+    -- It suggests none where all that the command requires is there.
+    ofOption text typed
+      | typed `notElem` known = oneLine (helpError text) ++ meant (closest typed known)
+      | length (filter ((== typed) . takeWhile (/= '=')) arguments) > 1 = typed ++ " is given twice"
+      | otherwise = typed ++ " does not go with the options before it"
+      where
+        known = nub (filter (isPrefixOf "-") (words (map (\c -> if c `elem` "[]()|" then ' ' else c) (oneLine (helpUsage text)))))
+    closest typed known = filter ((== nearest) . editDistance typed) known
+      where
+        nearest = minimum (min 2 (length typed - 2) : map (editDistance typed) known)
+    meant names = if null names then "" else " (did you mean '" ++ intercalate "' or '" names ++ "'?)"
     oneLine chunk = unwords (words (renderHelp 10000 mempty {helpError = chunk}))
     -- The library says it in lines: "Did you mean this?", and a name each.
-    meant text = case words (oneLine (helpSuggestions text)) of
-      "Did" : "you" : "mean" : more -> " (did you mean '" ++ intercalate "' or '" (drop 1 (dropWhile (('?' /=) . last) more)) ++ "'?)"
-      _ -> ""
+    suggested text = case words (oneLine (helpSuggestions text)) of
+      "Did" : "you" : "mean" : more -> drop 1 (dropWhile (('?' /=) . last) more)
+      _ -> []
     -- Of the subcommand that was being read: what its usage begins with.
     commandOf text = case drop 1 (words (oneLine (helpUsage text))) of
       [] -> name

@@ -18,7 +18,7 @@ import Maru.Cli.Host (pageFacts)
 import Maru.Cli.Installed (commandItself, helperPath)
 import Maru.Cli.Output (writeJson)
 import Maru.Cli.Page (isPage, writePage)
-import Maru.Cli.Readers (wholeFrom)
+import Maru.Cli.Readers (named, wholeFrom)
 import Maru.Cli.Report
 import qualified Maru.Control.Launch.Advice as Advice
 import qualified Maru.Control.Launch.Heat as Heat
@@ -63,11 +63,11 @@ settings :: Parser Settings
 settings =
   Settings
     <$> optional (option (between 1 1048576) (long "memory" <> metavar "MIB" <> help "So much shared memory at most (default 256; programs of maru-cc 4096)"))
-    <*> (fmap spelled <$> choice "access" ["userfaultfd", "uffd", "mprotect"] "How accesses to shared memory are seen (default: not at all where the nodes of one host have one memory; else what works, userfaultfd first)")
-    <*> choice "globals" ["private", "shared"] "Global variables of PARMACS programs (default private)"
+    <*> optional (spelled <$> oneOf "access" ["userfaultfd", "uffd", "mprotect"] "How accesses to shared memory are seen (default: not at all where the nodes of one host have one memory; else what works, userfaultfd first)")
+    <*> optional (oneOf "globals" ["private", "shared"] "Global variables of PARMACS programs (default private)")
     <*> switch (long "races" <> help "Say where two nodes write the same bytes and nothing orders that; slower")
     <*> switch (long "advise" <> help "Say in the end whether fewer or more nodes would help, and which node should be which page's home")
-    <*> optional (option (maybeReader carrier) (long "transport" <> metavar "shm+tcp|shm|tcp|shm+ofi:PROVIDER|ofi:PROVIDER" <> help "What carries messages: shared memory between nodes of one host, TCP, or a provider of libfabric, as 'maru doctor' lists them (default shm+tcp)"))
+    <*> optional (option (eitherReader carrier) (long "transport" <> metavar (intercalate "|" carriers) <> help "What carries messages: shared memory between nodes of one host, TCP, or a provider of libfabric, as 'maru doctor' lists them (default shm+tcp)"))
     <*> optional (option (between 1 86400) (long "lost-after" <> metavar "SECONDS" <> help "A node that is silent for so long is lost, stopped ones too (default: only one whose host does not answer)"))
     <*> switch (long "boost" <> help "Beside the job, on each host, maru boost for its nodes: who has a message and does not get to run is raised")
     <*> keeps
@@ -82,9 +82,9 @@ keeps =
       [ ("--ckpt-every", strOption (long "ckpt-every" <> metavar "SECONDS" <> help "Take a checkpoint so often (0.02 to 86400; 30 with --ckpt-dir): where a node is lost, all go on from the last (programs that maru-cc built)")),
         ("--ckpt-dir", strOption (long "ckpt-dir" <> metavar "DIR" <> action "directory" <> help "Copy each checkpoint to this folder, too")),
         ("--resume", strOption (long "resume" <> metavar "DIR" <> action "directory" <> help "Go on from the checkpoint in this folder, with the same -n and COMMAND")),
-        ("--output", strOption (long "output" <> metavar "held|now" <> completeWith ["held", "now"] <> help "With checkpoints: whether the nodes' output is held until it cannot come again (default held)")),
-        ("--recover", strOption (long "recover" <> metavar "all|lost" <> completeWith ["all", "lost"] <> help "With checkpoints: which nodes go back where one is lost: all, or that one alone, which does again what it did (default all)")),
-        ("--journal", strOption (long "journal" <> metavar "MIB" <> help "With --recover lost: so much memory for what happens to each node between two checkpoints (default 256)"))
+        ("--output", oneOf "output" ["held", "now"] "With checkpoints: whether the nodes' output is held until it cannot come again (default held)"),
+        ("--recover", oneOf "recover" ["all", "lost"] "With checkpoints: which nodes go back where one is lost: all, or that one alone, which does again what it did (default all)"),
+        ("--journal", show <$> option (between 1 1048576) (long "journal" <> metavar "MIB" <> help "With --recover lost: so much memory for what happens to each node between two checkpoints (default 256)"))
       ]
   where
     told (name, reader) = maybe [] (\given -> [name, given]) <$> optional reader
@@ -92,22 +92,23 @@ keeps =
 spelled :: String -> String
 spelled way = if way == "uffd" then "userfaultfd" else way
 
-carrier :: String -> Maybe String
+carrier :: String -> Either String String
 carrier name
-  | name == "shm" || beyond == "tcp" = Just name
-  | Just (_ : _) <- stripPrefix "ofi:" beyond = Just name
-  | otherwise = Nothing
+  | name == "shm" || beyond == "tcp" = Right name
+  | Just (_ : _) <- stripPrefix "ofi:" beyond = Right name
+  | otherwise = Left ("unknown transport '" ++ name ++ "'; known: " ++ intercalate ", " carriers)
   where
     beyond = fromMaybe name (stripPrefix "shm+" name)
+
+carriers :: [String]
+carriers = ["shm+tcp", "shm", "tcp", "shm+ofi:PROVIDER", "ofi:PROVIDER"]
 
 between :: Int -> Int -> ReadM Int
 between least most = eitherReader (wholeFrom least most "a number")
 
-choice :: String -> [String] -> String -> Parser (Maybe String)
-choice name words' text =
-  optional (option (maybeReader known) (long name <> metavar (intercalate "|" words') <> completeWith words' <> help text))
-  where
-    known word = if word `elem` words' then Just word else Nothing
+oneOf :: String -> [String] -> String -> Parser String
+oneOf name words' text =
+  option (eitherReader (named name id words')) (long name <> metavar (intercalate "|" words') <> completeWith words' <> help text)
 
 moveNode :: String -> String -> IO ExitCode
 moveNode wish launcher = do
