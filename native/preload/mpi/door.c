@@ -48,6 +48,8 @@ static const struct {
 /* Relaxed: what a pointer leads to was there before the program's first thread asked for it. */
 static void *_Atomic target[CALLS];
 static pthread_once_t found = PTHREAD_ONCE_INIT;
+/* Where the first call came from.  Relaxed: a thread that reads it has written or seen it. */
+static const void *_Atomic first_caller;
 
 static void say(const char *what, const char *about) {
   struct maru_board board;
@@ -119,13 +121,27 @@ static bool is_stub(const void *symbol) {
          entry->st_shndx == SHN_UNDEF;
 }
 
+/* The library that the first call came from, with what was loaded for it; NULL: the program. */
+static void *callers_libraries(void) {
+  Dl_info of;
+  const void *caller = atomic_load_explicit(&first_caller, memory_order_relaxed);
+  return dladdr(caller, &of) != 0 ? dlopen(of.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+}
+
+/* The definition that would be called without us: a tool's, or the MPI's.  A plugin may have both
+ * for itself alone. */
+static void *definition(enum call call, void *callers) {
+  void *next = dlsym(RTLD_NEXT, names[call]);
+  return next == NULL && callers != NULL ? dlsym(callers, names[call]) : next;
+}
+
 /* Whether another library, or the program, defines a call too: a tool for the profiling interface.
  * Behind us the shim's PMPI_ would pass it by.  Before us its PMPI_ passes the shim by, and its
  * blocking operations do not match the non-blocking ones of ranks without it. */
-static const void *of_another(void *mpi) {
+static const void *of_another(void *mpi, void *callers) {
   void *own = base_of(target), *theirs = base_of(dlsym(mpi, "PMPI_Init"));
   for (int call = 0; call < CALLS; call++) {
-    const void *first = dlsym(RTLD_DEFAULT, names[call]), *next = dlsym(RTLD_NEXT, names[call]);
+    const void *first = dlsym(RTLD_DEFAULT, names[call]), *next = definition(call, callers);
     if (first != NULL && base_of(first) != own && !is_stub(first))
       return first;
     if (next != NULL && base_of(next) != theirs)
@@ -134,9 +150,9 @@ static const void *of_another(void *mpi) {
   return NULL;
 }
 
-static void *shim_beside_none(void *mpi, const char *name) {
+static void *shim_beside_none(void *mpi, const char *name, void *callers) {
   Dl_info other;
-  const void *symbol = of_another(mpi);
+  const void *symbol = of_another(mpi, callers);
   if (symbol == NULL)
     return shim_for(name);
   if (dladdr(symbol, &other) != 0)
@@ -146,18 +162,22 @@ static void *shim_beside_none(void *mpi, const char *name) {
 
 static void find(void) {
   char name[256];
-  void *mpi = loaded_mpi(name), *shim = mpi != NULL ? shim_beside_none(mpi, name) : NULL;
+  void *mpi = loaded_mpi(name), *callers = callers_libraries();
+  void *shim = mpi != NULL ? shim_beside_none(mpi, name, callers) : NULL;
   for (int call = 0; call < CALLS; call++) {
     if (shim != NULL)
       target[call] = dlsym(shim, names[call]);
     if (target[call] == NULL)
-      target[call] = dlsym(RTLD_NEXT, names[call]); /* a tool's, then the MPI's */
+      target[call] = definition(call, callers);
     if (target[call] == NULL && mpi != NULL)
       target[call] = dlsym(mpi, names[call]);
   }
 }
 
-static void *reach(enum call call) {
+static void *reach(enum call call, const void *caller) {
+  const void *nobody = NULL;
+  atomic_compare_exchange_strong_explicit(&first_caller, &nobody, caller, memory_order_relaxed,
+                                          memory_order_relaxed);
   pthread_once(&found, find);
   if (target[call] == NULL) {
     fprintf(
@@ -195,6 +215,7 @@ static void *reach(enum call call) {
 #define DOOR(name, arguments)                                                                      \
   EXPORT int MPI_##name(T##arguments) {                                                            \
     void *to = atomic_load_explicit(&target[CALL_##name], memory_order_relaxed);                   \
-    return ((int (*)(T##arguments))(to != NULL ? to : reach(CALL_##name)))(A##arguments);          \
+    return ((int (*)(T##arguments))(                                                               \
+        to != NULL ? to : reach(CALL_##name, __builtin_return_address(0))))(A##arguments);         \
   }
 MR_MPI_CALLS(DOOR)
