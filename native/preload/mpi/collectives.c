@@ -86,9 +86,12 @@ static inline bool left_out(enum operation operation, unsigned lacking) {
   return true;
 }
 
+/* A rank that gives none by mistake has its error from the non-blocking form: others may give one.
+ */
 static unsigned own_op(MPI_Op op) {
-  static const MPI_Op known[] = {MPI_SUM, MPI_MAX, MPI_MIN,  MPI_PROD, MPI_LAND,   MPI_BAND,
-                                 MPI_LOR, MPI_BOR, MPI_LXOR, MPI_BXOR, MPI_MINLOC, MPI_MAXLOC};
+  static const MPI_Op known[] = {MPI_SUM,    MPI_MAX,    MPI_MIN,    MPI_PROD, MPI_LAND,
+                                 MPI_BAND,   MPI_LOR,    MPI_BOR,    MPI_LXOR, MPI_BXOR,
+                                 MPI_MINLOC, MPI_MAXLOC, MPI_OP_NULL};
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)
     if (op == known[i])
       return 0;
@@ -184,6 +187,24 @@ static inline bool mpi_waits(struct mr_comm *c, MPI_Comm comm, enum order order)
   return own;
 }
 
+/* Open MPI 4 has the second name. */
+extern int PMPI_Barrier_init(MPI_Comm comm, MPI_Info info, MPI_Request *request)
+    __attribute__((weak));
+extern int PMPIX_Barrier_init(MPI_Comm comm, MPI_Info info, MPI_Request *request)
+    __attribute__((weak));
+
+/* Non-blocking operations match by their number at each rank.  One whose start fails for this
+ * rank's own arguments takes none, and no later one would match those of ranks that did not fail.
+ * Making a persistent operation takes the number, and sends nothing. */
+__attribute__((cold)) static int take_number(MPI_Comm comm, int rc) {
+  MPI_Request request;
+  int (*make)(MPI_Comm, MPI_Info, MPI_Request *) =
+      PMPI_Barrier_init != NULL ? PMPI_Barrier_init : PMPIX_Barrier_init;
+  if (make != NULL && make(comm, MPI_INFO_NULL, &request) == MPI_SUCCESS)
+    (void)PMPI_Request_free(&request);
+  return rc;
+}
+
 #define COLLECTIVE(name, start, order, lacking, formal, ...)                                       \
   EXPORT int MPI_##name formal {                                                                   \
     struct mr_comm *kept = replaceable(DO_##name, comm);                                           \
@@ -191,7 +212,7 @@ static inline bool mpi_waits(struct mr_comm *c, MPI_Comm comm, enum order order)
       return PMPI_##name(__VA_ARGS__);                                                             \
     MPI_Request request;                                                                           \
     int rc = PMPI_##start(__VA_ARGS__, &request);                                                  \
-    return rc == MPI_SUCCESS ? finish_collective(kept, request, order) : rc;                       \
+    return rc == MPI_SUCCESS ? finish_collective(kept, request, order) : take_number(comm, rc);    \
   }
 
 COLLECTIVE(Barrier, Ibarrier, TOWARDS_ALL, 0, (MPI_Comm comm), comm)

@@ -104,6 +104,32 @@ static void persistent(void) {
 #endif
 }
 
+/* Wrong arguments at one rank: the others' part of the operation goes on, and so do all later ones.
+ */
+static void at_one_rank(void) {
+  int *all = calloc((size_t)size, sizeof *all), class, sum, one = 1;
+  if (all == NULL)
+    MPI_Abort(MPI_COMM_WORLD, 64);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  for (int round = 0; round < 3; round++) {
+    MPI_Error_class(
+        MPI_Gather(&rank, 1, MPI_INT, all, rank == 0 ? -1 : 1, MPI_INT, 0, MPI_COMM_WORLD), &class);
+    expect("class of a gathering", round, class, rank == 0 ? MPI_ERR_COUNT : MPI_SUCCESS);
+    MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    expect("sum after it", round, sum, size);
+    MPI_Error_class(
+        MPI_Reduce(&one, &sum, 1, MPI_INT, rank == 0 ? MPI_OP_NULL : MPI_SUM, 0, MPI_COMM_WORLD),
+        &class);
+    expect("class of a reduction", round, class, rank == 0 ? MPI_ERR_OP : MPI_SUCCESS);
+    MPI_Error_class(MPI_Reduce(&one, &sum, 1, MPI_INT, MPI_OP_NULL, 0, MPI_COMM_WORLD), &class);
+    expect("class of one at all ranks", round, class, MPI_ERR_OP);
+    MPI_Allgather(&rank, 1, MPI_INT, all, 1, MPI_INT, MPI_COMM_WORLD);
+    for (int i = 0; i < size; i++)
+      expect("gathered after it", i, all[i], i);
+  }
+  free(all);
+}
+
 int main(int argc, char **argv) {
   int all;
   MPI_Init(&argc, &argv);
@@ -120,6 +146,8 @@ int main(int argc, char **argv) {
     exchange_in_place();
   else if (strcmp(asked, "persistent") == 0)
     persistent();
+  else if (strcmp(asked, "at-one-rank") == 0)
+    at_one_rank();
   else
     MPI_Abort(MPI_COMM_WORLD, 64);
   MPI_Allreduce(&wrong, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
