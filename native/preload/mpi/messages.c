@@ -190,23 +190,25 @@ pass:
   return rc;
 }
 
-/* The message as it was, for the buffer is received into; NULL: no memory, too large, or
- * wrong arguments. */
-static void *packed(const void *buffer, int count, MPI_Datatype type, MPI_Comm comm, int *size) {
-  int room, used = 0, bytes;
+/* Takes the message as it was, for the buffer is received into.  `copy` stays NULL: no memory, or
+ * too large.  An error has had its handler called. */
+static int pack(const void *buffer, int count, MPI_Datatype type, MPI_Comm comm, void **copy,
+                int *size) {
+  int room, bytes, rc = PMPI_Type_size(type, &bytes);
   /* MPI_Pack counts in int. */
-  if (PMPI_Type_size(type, &bytes) != MPI_SUCCESS || bytes < 0 ||
-      (long long)bytes * count > INT_MAX / 2)
-    return NULL;
-  if (PMPI_Pack_size(count, type, comm, &room) != MPI_SUCCESS)
-    return NULL;
-  void *copy = malloc((size_t)room + 1);
-  if (copy != NULL && PMPI_Pack(buffer, count, type, copy, room, &used, comm) != MPI_SUCCESS) {
-    free(copy);
-    return NULL;
-  }
-  *size = used;
-  return copy;
+  if (rc != MPI_SUCCESS || bytes < 0 || (long long)bytes * count > INT_MAX / 2)
+    return rc;
+  rc = PMPI_Pack_size(count, type, comm, &room);
+  if (rc != MPI_SUCCESS)
+    return rc;
+  *copy = malloc((size_t)room + 1);
+  *size = 0;
+  if (*copy == NULL)
+    return MPI_SUCCESS;
+  rc = PMPI_Pack(buffer, count, type, *copy, room, size, comm);
+  if (rc != MPI_SUCCESS)
+    free(*copy);
+  return rc;
 }
 
 static int replace(void *buffer, int count, MPI_Datatype type, int to, int out_tag, int from,
@@ -224,16 +226,18 @@ static int replace(void *buffer, int count, MPI_Datatype type, int to, int out_t
 
 EXPORT int MPI_Sendrecv_replace(void *buffer, int count, MPI_Datatype type, int to, int out_tag,
                                 int from, int in_tag, MPI_Comm comm, MPI_Status *status) {
-  int size;
+  int size, rc = MPI_SUCCESS;
   void *copy = NULL;
   /* MPICH does not pack from MPI_BOTTOM. */
   if (buffer != MPI_BOTTOM && to >= 0 && (from >= 0 || from == MPI_ANY_SOURCE) && count >= 0 &&
       type != MPI_DATATYPE_NULL && !mr_by_itself(FOR_MESSAGES) && mr_comm_of(comm) != NULL)
-    copy = packed(buffer, count, type, comm, &size);
+    rc = pack(buffer, count, type, comm, &copy, &size);
+  if (rc != MPI_SUCCESS)
+    return rc;
   if (copy == NULL)
     return mr_done_by_itself(
         PMPI_Sendrecv_replace(buffer, count, type, to, out_tag, from, in_tag, comm, status));
-  int rc = replace(buffer, count, type, to, out_tag, from, in_tag, comm, status, copy, size);
+  rc = replace(buffer, count, type, to, out_tag, from, in_tag, comm, status, copy, size);
   free(copy);
   return rc;
 }

@@ -104,6 +104,27 @@ static void persistent(void) {
 #endif
 }
 
+static int handled;
+static void count_handled(MPI_Comm *comm, int *code, ...) {
+  (void)comm, (void)code;
+  handled++;
+}
+
+/* A datatype that was not committed. */
+static void handler_once(void) {
+  MPI_Errhandler handler;
+  MPI_Datatype pair;
+  int values[2] = {0, 0}, class;
+  MPI_Comm_create_errhandler(count_handled, &handler);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
+  MPI_Type_contiguous(2, MPI_INT, &pair);
+  MPI_Error_class(
+      MPI_Sendrecv_replace(values, 1, pair, rank, 0, rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE),
+      &class);
+  expect("class of an exchange", 0, class, MPI_ERR_TYPE);
+  expect("calls of the handler", 0, handled, 1);
+}
+
 /* Wrong arguments at one rank: the others' part of the operation goes on, and so do all later ones.
  */
 static void at_one_rank(void) {
@@ -148,6 +169,8 @@ int main(int argc, char **argv) {
     persistent();
   else if (strcmp(asked, "at-one-rank") == 0)
     at_one_rank();
+  else if (strcmp(asked, "handler-once") == 0)
+    handler_once();
   else
     MPI_Abort(MPI_COMM_WORLD, 64);
   MPI_Allreduce(&wrong, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
