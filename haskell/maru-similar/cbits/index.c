@@ -12,10 +12,11 @@
 
 /* What a gram is worth that so many of n submissions have. One that a pair alone has is as good as
  * one that nobody else has: rarity is what the others say. Few others say little about it. What
- * most of a class has says little of a pair. */
+ * nearly all of a class have they were given, and it says little of a pair. What only most have may
+ * be what they copied. */
 static uint32_t worth(uint32_t having, uint32_t n) {
   const double others = having > 2 ? having - 1 : 1;
-  if (n >= 16 && having > n / 2)
+  if (n >= 16 && having > n - n / 8)
     return 20;
   return (uint32_t)(1024 * (log((1 + n / others) / 2) + 0.05 + 5.0 / n) + 0.5) + 20;
 }

@@ -52,10 +52,18 @@ tests =
             pairs = cellsOf ByBoth 0 [(False, often 400), (False, often 255), (False, often 100), (False, often 400)]
         [(cellLeft c, cellRight c) | c <- pairs, cellBoth c == 1] @?= [(0, 1), (0, 3), (1, 3)],
       testCase "many submissions share a gram" $ do
-        -- More than half of a class have it: worth little, but equal is equal.
+        -- All of a class have it: worth little, but equal is equal.
         let pairs = cellsOf ByBoth 0 (replicate 40 (False, same [1 .. 20]))
         length pairs @?= 780
-        forM_ pairs $ \c -> cellBoth c @?= 1
+        forM_ pairs $ \c -> cellBoth c @?= 1,
+      testCase "what most of a class copied from one, each with a disguise of its own, is above all else" $ do
+        let disguised i = concat [[100 * b + 1 .. 100 * b + 10] ++ [10000 * i + b] | b <- [1 .. 10]]
+            -- Two at a time have a stretch in common.
+            independent i = [10000 * i .. 10000 * i + 100] ++ [5000 + 20 * (i `div` 2) .. 5007 + 20 * (i `div` 2)]
+            pairs = cellsOf ByBoth 0 [(False, same (if i <= 16 then disguised i else independent i)) | i <- [1 .. 24]]
+            (copies, others) = partition ((< 16) . cellRight) pairs
+        length copies @?= 120
+        assertBool "a copy is below independent work" (minimum (map cellBoth copies) > maximum (map cellBoth others))
     ]
   where
     same s = Views (codes s) (codes s) (codes s)
@@ -118,7 +126,7 @@ gramsOf k s = Map.map (min 255) $ Map.fromListWith (+) [(map (numbered g) g, 1) 
 
 worth :: Int -> Int -> Double
 worth n exact
-  | n >= 16 && having > n `div` 2 = 20
+  | n >= 16 && having > n - n `div` 8 = 20
   | otherwise = fromIntegral (floor (1024 * (log ((1 + fromIntegral n / others) / 2) + 0.05 + 5 / fromIntegral n) + 0.5 :: Double) + 20 :: Int)
   where
     others = fromIntegral (max 1 (having - 1)) :: Double
