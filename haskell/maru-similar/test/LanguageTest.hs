@@ -13,11 +13,12 @@ import qualified Data.ByteString.Builder as Builder
 import qualified Data.ByteString.Char8 as BC
 import qualified Data.ByteString.Lazy as BL
 import Data.Char (toLower)
-import Data.List (isInfixOf)
+import Data.List (isInfixOf, nub)
 import qualified Data.Map.Strict as Map
+import Data.Primitive.PrimArray (primArrayToList)
 import qualified Data.Vector as V
 import qualified Data.Vector.Unboxed as VU
-import Data.Word (Word8)
+import Data.Word (Word32, Word8)
 import Maru.Similar
 import Maru.Similar.Archive
 import Maru.Similar.Evidence (Shown (..), evidence, programOf, usualIn)
@@ -98,6 +99,14 @@ tests =
       testCase "what is written otherwise is shown as it is written" $ do
         let text = "int f(int a) <% return a<:1:> + g(??-a, h\\\n1); %>\n"
         [B.take (spanBytes s) (B.drop (spanStart s) text) | s <- map (tileRight . shownTile) (matches [Source C "a.c" "int f(int a) { return a[1] + g(~a, h1); }"] [Source C "b.c" text])] @?= [B.init text],
+      testCase "other names change the lexical view in no language, in the code of texts neither" $
+        forM_ renamed $ \(l, text, other) -> do
+          let views = fst3 . viewed l mempty
+          assertEqual (show (l, text)) (numbered (views text)) (numbered (views other))
+          assertBool (show (l, text)) (namesView (views text) /= namesView (views other)),
+      testCase "what is no name in a text counts" $
+        forM_ otherTexts $ \(l, text, other) ->
+          assertBool (show (l, text)) (numbered (fst3 (viewed l mempty text)) /= numbered (fst3 (viewed l mempty other))),
       testCase "where capitals are small letters, they change no view" $
         forM_ [(Sql, "SELECT Name, count(*) FROM t WHERE x IS NOT NULL"), (Php, "<?php IF ($a) { Foreach (F($b) as $c) { ECHO $c; } } Function g() { Return 1; }")] $ \(l, text) ->
           assertEqual (show (l, text)) (viewed l mempty (BC.map toLower text)) (viewed l mempty text),
@@ -413,6 +422,41 @@ acted =
 -- | How many errors; the acts.
 actsOf :: Language -> Grammar -> ByteString -> (Int, [Act])
 actsOf l g text = maybe (-1, []) (\p -> (parsedErrors p, actsIn p)) (parse g (bareOf l text))
+
+-- | Programs with other names.
+renamed :: [(Language, ByteString, ByteString)]
+renamed =
+  [ (Python, "a = 1\nprint(f\"is {a:.2f} of {len(a)}{{x}}\", 'b {c}')", "z = 1\nprint(f\"is {z:.2f} of {len(z)}{{x}}\", 'b {y}')"),
+    (JavaScript, "f(`is ${a} of ${ {b: [c]}[d] } c`)", "g(`is ${z} of ${ {y: [x]}[w] } c`)"),
+    (TypeScript, "f(`${a}`)", "g(`${z}`)"),
+    (Tsx, "f(`${a}`)", "g(`${z}`)"),
+    (Kotlin, "f(\"$a is ${b.c} of $\")", "g(\"$z is ${y.x} of $\")"),
+    (Scala, "f(s\"$a is ${b.c}\", s\"\"\"$a\"\"\")", "g(s\"$z is ${y.x}\", s\"\"\"$z\"\"\")"),
+    (Rust, "f!(\"is {a:>4} of {}\", b)", "g!(\"is {z:>4} of {}\", y)"),
+    (CSharp, "f($\"is {a} of {b.c}\");", "g($\"is {z} of {y.x}\");"),
+    (Php, "<?php f(\"is $a of {$b->c}\");", "<?php g(\"is $z of {$y->x}\");"),
+    (Ruby, "f(\"is #{a} of #{b { c }} c\")", "g(\"is #{z} of #{y { x }} c\")"),
+    (Swift, "f(\"is \\(a) of \\(b(c)) c\")", "g(\"is \\(z) of \\(y(x)) c\")")
+  ]
+
+-- | What differs in them is no name.
+otherTexts :: [(Language, ByteString, ByteString)]
+otherTexts =
+  [ (Python, "f(f\"is {a}\")", "f(f\"was {a}\")"),
+    (Python, "f(f\"{a:.2f}\")", "f(f\"{a:.3f}\")"),
+    (JavaScript, "f(\"{a}\")", "f(\"{b}\")"),
+    (Kotlin, "f(\"$a is 1\")", "f(\"$a is 2\")"),
+    (Ruby, "f(\"#{a} b\")", "f(\"#{a} c\")"),
+    (Java, "f(\"${a}\");", "f(\"${b}\");"),
+    (Go, "f(\"{a}\")", "f(\"{b}\")")
+  ]
+
+-- | The lexical view as the kernels take it: of names only which are the same.
+numbered :: Views -> [Word32]
+numbered views = [if isName c then 0x80000000 + fromIntegral (length (nub (filter isName (takeWhile (/= c) lexical)))) else c | c <- lexical]
+  where
+    lexical = primArrayToList (lexicalView views)
+    isName c = c >= 0x80000000
 
 viewed :: Language -> Grammars -> ByteString -> (Views, Int, Parse)
 viewed l grammars text = viewsOf grammars Nothing [lexed (Source l "" text)]

@@ -45,7 +45,7 @@ import Maru.Similar.Lexer.Style
 import Maru.Similar.Lexer.Texts
 import Maru.Similar.Lexer.Unescape
 import Maru.Similar.Shape (notJava)
-import Maru.Similar.Token (Habits (..), Tokens, tokenCount, tokenText)
+import Maru.Similar.Token (Habits (..), Hole (..), Tokens, noHabits, tokenCount, tokenText)
 
 data Language
   = Java
@@ -93,19 +93,19 @@ traits language = case language of
   Java -> Traits "java" "Java" [".java"] Java True Nothing
   C -> Traits "c" "C" [".c", ".h"] C True (Just cFamily)
   Cpp -> Traits "cpp" "C++" [".cpp", ".cc", ".cxx", ".hpp", ".hh", ".hxx", ".h"] C True (Just cFamily)
-  Python -> Traits "python" "Python" [".py"] Python True (Just plainStyle {lineComments = ["#"], quotes = [long "\"\"\"", long "'''", short "\"", short "'"], preambles = [line "import", Preamble "from" "(" Nothing], lineJoins = True, keywords = pythonWords, habits = ofLines})
-  JavaScript -> Traits "javascript" "JavaScript" [".js", ".mjs", ".cjs", ".jsx"] JavaScript True (Just script {keywords = scriptWords, habits = ofLines})
-  TypeScript -> Traits "typescript" "TypeScript" [".ts", ".mts", ".cts"] JavaScript True (Just script {keywords = scriptWords <> typeWords, habits = ofLines, elements = False})
-  Tsx -> Traits "tsx" "TSX" [".tsx"] JavaScript True (Just script {keywords = scriptWords <> typeWords, habits = ofLines})
-  Kotlin -> Traits "kotlin" "Kotlin" [".kt", ".kts"] Kotlin True (Just nestedC {quotes = map (holed "${" '}') [Quote "\"\"\"" "\"\"\"" False True Nothing, short "\""], preambles = [line "import", line "package"], quotedNames = [('`', '`')], keywords = kotlinWords, habits = ofLines})
+  Python -> Traits "python" "Python" [".py"] Python True (Just plainStyle {lineComments = ["#"], quotes = [long "\"\"\"", long "'''", short "\"", short "'"], preambles = [line "import", Preamble "from" "(" Nothing], lineJoins = True, keywords = pythonWords, habits = withCode "{" '}' ofLines})
+  JavaScript -> Traits "javascript" "JavaScript" [".js", ".mjs", ".cjs", ".jsx"] JavaScript True (Just script {keywords = scriptWords, habits = withCode "${" '}' ofLines})
+  TypeScript -> Traits "typescript" "TypeScript" [".ts", ".mts", ".cts"] JavaScript True (Just script {keywords = scriptWords <> typeWords, habits = withCode "${" '}' ofLines, elements = False})
+  Tsx -> Traits "tsx" "TSX" [".tsx"] JavaScript True (Just script {keywords = scriptWords <> typeWords, habits = withCode "${" '}' ofLines})
+  Kotlin -> Traits "kotlin" "Kotlin" [".kt", ".kts"] Kotlin True (Just nestedC {quotes = map (holed "${" '}') [Quote "\"\"\"" "\"\"\"" False True Nothing, short "\""], preambles = [line "import", line "package"], quotedNames = [('`', '`')], keywords = kotlinWords, habits = withDollars "${" '}' ofLines})
   Go -> Traits "go" "Go" [".go"] Go True (Just cLike {quotes = [Quote "`" "`" False True Nothing, short "\""], preambles = [Preamble "import" "(" Nothing, line "package"], keywords = goWords, habits = ofLines})
-  Rust -> Traits "rust" "Rust" [".rs"] Rust True (Just nestedC {quotes = [long "\""], raws = [rawRust], preambles = [Preamble "use" "{" Nothing], keywords = rustWords})
+  Rust -> Traits "rust" "Rust" [".rs"] Rust True (Just nestedC {quotes = [long "\""], raws = [rawRust], preambles = [Preamble "use" "{" Nothing], keywords = rustWords, habits = withCode "{" '}' noHabits})
   Haskell -> Traits "haskell" "Haskell" [".hs"] Haskell True (Just plainStyle {lineComments = ["--"], dashes = True, blockComments = [Comment "{-" "-}" True], quotes = [short "\""], quotedChars = True, wordBytes = [39], preambles = [Preamble "import" "(" Nothing, Preamble "module" "(" (Just "where")], keywords = haskellWords, habits = ofLines})
-  CSharp -> Traits "csharp" "C#" [".cs"] CSharp False (Just cLike {quotes = [short "\""], raws = [rawCSharp], preambles = [line "using"], keywords = cWords <> cppWords <> csharpWords})
-  Php -> Traits "php" "PHP" [".php"] Php False (Just cLike {lineComments = ["//", "#"], noComments = ["#["], quotes = [long "\"", long "'"], heredocs = Just heredocPhp, quotedChars = False, preambles = [Preamble "use" "{" Nothing, line "namespace"], islands = Just (["<?php", "<?="], "?>"), keywords = phpWords, habits = folds})
-  Ruby -> Traits "ruby" "Ruby" [".rb"] Ruby False (Just plainStyle {lineComments = ["#"], lastLine = Just "__END__", quotes = [holed "#{" '}' (long "\""), long "'"], heredocs = Just heredocRuby, patterns = True, percents = True, pages = [("=begin", "=end")], preambles = [line "require", line "require_relative"], lineJoins = True, keywords = rubyWords, habits = ofLines})
-  Swift -> Traits "swift" "Swift" [".swift"] Swift False (Just nestedC {quotes = map (holed "\\(" ')') [long "\"\"\"", short "\""], raws = [rawSwift], preambles = [line "import"], quotedNames = [('`', '`')], keywords = swiftWords, habits = ofLines})
-  Scala -> Traits "scala" "Scala" [".scala", ".sc"] Scala False (Just nestedC {quotes = map (holed "${" '}') [Quote "\"\"\"" "\"\"\"" False True Nothing, short "\""], preambles = [Preamble "import" "{" Nothing, line "package"], quotedNames = [('`', '`')], keywords = scalaWords, habits = ofLines})
+  CSharp -> Traits "csharp" "C#" [".cs"] CSharp False (Just cLike {quotes = [short "\""], raws = [rawCSharp], preambles = [line "using"], keywords = cWords <> cppWords <> csharpWords, habits = withCode "{" '}' noHabits})
+  Php -> Traits "php" "PHP" [".php"] Php False (Just cLike {lineComments = ["//", "#"], noComments = ["#["], quotes = [long "\"", long "'"], heredocs = Just heredocPhp, quotedChars = False, preambles = [Preamble "use" "{" Nothing, line "namespace"], islands = Just (["<?php", "<?="], "?>"), keywords = phpWords, habits = withDollars "{" '}' folds})
+  Ruby -> Traits "ruby" "Ruby" [".rb"] Ruby False (Just plainStyle {lineComments = ["#"], lastLine = Just "__END__", quotes = [holed "#{" '}' (long "\""), long "'"], heredocs = Just heredocRuby, patterns = True, percents = True, pages = [("=begin", "=end")], preambles = [line "require", line "require_relative"], lineJoins = True, keywords = rubyWords, habits = withCode "#{" '}' ofLines})
+  Swift -> Traits "swift" "Swift" [".swift"] Swift False (Just nestedC {quotes = map (holed "\\(" ')') [long "\"\"\"", short "\""], raws = [rawSwift], preambles = [line "import"], quotedNames = [('`', '`')], keywords = swiftWords, habits = withCode "\\(" ')' ofLines})
+  Scala -> Traits "scala" "Scala" [".scala", ".sc"] Scala False (Just nestedC {quotes = map (holed "${" '}') [Quote "\"\"\"" "\"\"\"" False True Nothing, short "\""], preambles = [Preamble "import" "{" Nothing, line "package"], quotedNames = [('`', '`')], keywords = scalaWords, habits = withDollars "${" '}' ofLines})
   Lua -> Traits "lua" "Lua" [".lua"] Lua False (Just plainStyle {lineComments = ["--"], raws = [rawLua "--", rawLua ""], quotes = [short "\"", short "'"], keywords = luaWords, habits = ofLines})
   R -> Traits "r" "R" [".r"] R False (Just plainStyle {lineComments = ["#"], quotes = [long "\"", long "'"], raws = [rawR], wordBytes = [46], quotedNames = [('`', '`')], keywords = rWords, habits = ofLines})
   Sql -> Traits "sql" "SQL" [".sql"] Sql False (Just plainStyle {lineComments = ["--"], startComments = ["#"], noComments = ["#>"], blockComments = [Comment "/*" "*/" False], quotes = [Quote "'" "'" False True Nothing, Quote "\"" "\"" False True Nothing], quotedNames = [('`', '`'), ('[', ']')], dollars = True, keywords = sqlWords, habits = folds})
@@ -261,8 +261,13 @@ long mark = Quote mark mark True True Nothing
 
 -- | Capitals do not count; a line ends a statement.
 folds, ofLines :: Habits
-folds = Habits True False
-ofLines = Habits False True
+folds = noHabits {habitFolds = True}
+ofLines = noHabits {habitLines = True}
+
+-- | With code in texts, between those; and with names behind a dollar.
+withCode, withDollars :: ByteString -> Char -> Habits -> Habits
+withCode open close plain = plain {habitHole = Just (Hole open (fromIntegral (fromEnum close)) False)}
+withDollars open close plain = plain {habitHole = Just (Hole open (fromIntegral (fromEnum close)) True)}
 
 -- | With code in it, to that bracket.
 holed :: ByteString -> Char -> Quote -> Quote

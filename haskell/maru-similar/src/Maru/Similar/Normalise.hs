@@ -25,6 +25,7 @@ module Maru.Similar.Normalise
     familyCode,
     codedTokens,
     spelledText,
+    namelessTexts,
     namesMarked,
     collapseRepeats,
     collapseWith,
@@ -46,6 +47,7 @@ import Data.Char (toLower)
 import Data.List (intersperse)
 import Data.Primitive.PrimArray
 import Data.Word (Word32, Word64, Word8)
+import Maru.Similar.Lexer.Texts (nameless)
 import Maru.Similar.Token
 
 -- | What of a token is compared.
@@ -96,13 +98,28 @@ codesOf view source ts = coded code ts
 -- quotes and backslashes, behind one quote; names without quotes.
 spelledText :: ByteString -> Tokens -> Int -> ByteString
 spelledText source ts i
-  | kind == StringLiteral = B.cons 34 (B.filter (`notElem` [34, 39, 92, 96]) text)
+  | kind == StringLiteral = unquoted text
   | habitFolds (tokenHabits ts) && (kind == Identifier || kind == Mark) = BC.map toLower name
   | otherwise = name
   where
     kind = tokenKind ts i
     text = tokenText source ts i
     name = if kind == Identifier && B.any (`elem` [91, 96]) (B.take 1 text) then B.drop 1 (B.init text) else text
+
+unquoted :: ByteString -> ByteString
+unquoted = B.cons 34 . B.filter (`notElem` [34, 39, 92, 96])
+
+-- | Spelled codes of the tokens at those places; texts without the names in their code. Linear time.
+namelessTexts :: ByteString -> Tokens -> PrimArray Word32 -> Codes -> Codes
+namelessTexts source ts places spelled = case habitHole (tokenHabits ts) of
+  Nothing -> spelled
+  Just hole -> generatePrimArray (sizeofPrimArray spelled) (code hole)
+  where
+    code hole i
+      | tokenKind ts at == StringLiteral = spelling (tokenFamily ts) (unquoted (nameless hole (tokenText source ts at)))
+      | otherwise = indexPrimArray spelled i
+      where
+        at = fromIntegral (indexPrimArray places i)
 
 -- | Spelled codes of one family, with names marked as such: of them counts only which are the same.
 -- The first codes are the classes of the same tokens. Linear time.

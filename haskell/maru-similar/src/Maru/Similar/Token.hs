@@ -12,6 +12,7 @@ module Maru.Similar.Token
     tokenText,
     Habits (..),
     noHabits,
+    Hole (..),
 
     -- * Lines
     LineTable,
@@ -169,12 +170,24 @@ data Habits = Habits
   { -- | Words in capitals and in small letters.
     habitFolds :: !Bool,
     -- | A semicolon, and the end of a line.
-    habitLines :: !Bool
+    habitLines :: !Bool,
+    -- | Whatever the names in the code of a text.
+    habitHole :: !(Maybe Hole)
   }
   deriving (Eq, Show)
 
 noHabits :: Habits
-noHabits = Habits False False
+noHabits = Habits False False Nothing
+
+-- | Where code stands in texts.
+data Hole = Hole
+  { -- | Not empty; its last byte and the closing one come in pairs in the code.
+    holeOpens :: !ByteString,
+    holeCloses :: !Word8,
+    -- | A name behind a dollar is code, too.
+    holeDollar :: !Bool
+  }
+  deriving (Eq, Show)
 
 tokenCount :: Tokens -> Int
 tokenCount = VU.length . tokenKinds

@@ -36,8 +36,8 @@ import Maru.Similar.Token (Tokens (..))
 data Views = Views
   { -- | What it does ("Maru.Similar.Structure").
     structureView :: !Codes,
-    -- | Its tokens as they are spelled, but of names only which are the same. What repeats itself but
-    -- for names and values is cut.
+    -- | Its tokens as they are spelled, but of names only which are the same, and nothing of those in
+    -- the code of texts. What repeats itself but for names and values is cut.
     lexicalView :: !Codes,
     -- | Its tokens as they are spelled.
     namesView :: !Codes
@@ -66,7 +66,7 @@ gramLengths = [5, 5, 4]
 -- compared with views of the same recipe only. Another number whenever the codes of a program or its
 -- grams change.
 recipe :: Grammars -> Word32
-recipe grammars = B.foldl' step 9 (foldMap grammarName grammars)
+recipe grammars = B.foldl' step 10 (foldMap grammarName grammars)
   where
     step h b = (h `xor` fromIntegral b) * 16777619
 
@@ -105,7 +105,7 @@ viewsOfFile grammars template (Lexed language bytes tokens) =
     lexical = codesOf Structure bytes tokens
     names = codesOf Names bytes tokens
     -- In a text nothing says which words are names.
-    marked = if language == AnyText then names else namesMarked (tokenFamily tokens) lexical names
+    marked = if language == AnyText then names else namesMarked (tokenFamily tokens) lexical (namelessTexts bytes tokens places names)
     cut = maybe [] (`stretches` lexical) template
     finished = collapseRepeats
     (structure, how) = case Map.lookup language grammars of

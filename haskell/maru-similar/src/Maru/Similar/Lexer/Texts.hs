@@ -8,6 +8,7 @@ module Maru.Similar.Lexer.Texts
     textLength,
     hasHole,
     holedLength,
+    nameless,
 
     -- * The end is made of the opening
     Raw (..),
@@ -35,6 +36,7 @@ import qualified Data.ByteString.Unsafe as BU
 import Data.Char (isAsciiUpper)
 import Data.List (find)
 import Maru.Similar.Lexer.Bytes
+import Maru.Similar.Token (Hole (..))
 
 data Quote = Quote
   { quoteOpens :: !ByteString,
@@ -214,3 +216,29 @@ holedLength quotes quote rest = inText quote (B.length (quoteOpens quote))
       where
         here = BU.unsafeDrop n near
         c = BC.head here
+
+-- | A text with one sign for each word of the code in it. Code without an end goes to the end of the
+-- text. Linear time.
+nameless :: Hole -> ByteString -> ByteString
+nameless hole = B.concat . inText
+  where
+    inText rest
+      | B.null code = [plain]
+      | holeOpens hole `B.isPrefixOf` code = plain : holeOpens hole : inCode (0 :: Int) (B.drop (B.length (holeOpens hole)) code)
+      | holeDollar hole, B.any (\c -> wordStart c && c /= 36) (B.take 1 after) = plain : "$_" : inText (B.dropWhile wordPart after)
+      | otherwise = plain : B.take 1 code : inText after
+      where
+        (plain, code) = B.break (`B.elem` firsts) rest
+        after = B.drop 1 code
+    firsts = B.take 1 (holeOpens hole) <> if holeDollar hole then "$" else ""
+    inCode depth rest = case B.uncons rest of
+      Nothing -> []
+      Just (c, after)
+        | wordStart c -> "_" : inCode depth (B.dropWhile wordPart after)
+        | wordPart c -> let (number, more) = B.span wordPart rest in number : inCode depth more
+        | c == holeCloses hole && depth == 0 -> B.singleton c : inText after
+        | otherwise -> B.singleton c : inCode (depth + level c) after
+    level c
+      | c == holeCloses hole = -1
+      | c == B.last (holeOpens hole) = 1
+      | otherwise = 0
