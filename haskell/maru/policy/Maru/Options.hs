@@ -161,7 +161,8 @@ data Options = Options
     -- regions (another GHC, GHCi, dynamic programs), a cyclic one never arrives.
     sharing :: !Bool,
     -- | Most items between the consumer and the look-ahead, so the bound on
-    -- buffered results. Default: follows the chunk size.
+    -- buffered results. Default: follows the chunk size. Of forked workers' results then 256 MiB
+    -- wait at most, but two chunks for each worker. Of how large they are the first ones tell.
     window :: !(Maybe Int),
     -- | MiB of shared pages for results per worker, 1 to 4096; a worker whose
     -- pages are full is replaced. When it has ended, those that hold results count as live heap

@@ -32,6 +32,7 @@ main =
             testPropertyNamed "what is available is shared out while the end is unknown" "shared" shared,
             testPropertyNamed "the look-ahead never exceeds the window" "bounded" bounded,
             testPropertyNamed "the look-ahead has room for every chunk published or worked on" "roomy" roomy,
+            testPropertyNamed "large results hold the look-ahead to a budget, and leave each worker its chunks" "afforded" afforded,
             testPropertyNamed "a chunk and a window of the options are kept, however large, as far as counts go" "kept" kept
           ],
         testGroup
@@ -178,6 +179,24 @@ bounded = property $ do
     Nothing -> case setChunking settings of
       Guided -> diff ahead (<=) (max smallestWindow (4 * setWorkers settings * largestChunk))
       Fixed n -> ahead === max smallestWindow (4 * setWorkers settings * n)
+
+-- | Results that are large hold the look-ahead to the budget, as far as each worker keeps a
+-- chunk and the next one; others, and the user's window, leave it as it was.
+afforded :: Property
+afforded = property $ do
+  settings <- forAll settingsGen
+  bytes <- forAll (Gen.double (Range.exponentialFloat 1 1e10))
+  ahead <- forAll (Gen.int (Range.exponential 1 1000000))
+  let n = affordable settings (Just bytes) ahead
+      busy = chunksAhead * setWorkers settings * (case setChunking settings of Fixed k -> k; Guided -> 1)
+      room = resultBudget / bytes
+  affordable settings Nothing ahead === ahead
+  case setWindow settings of
+    Just _ -> n === ahead
+    Nothing | fromIntegral ahead <= room -> n === ahead
+    _ -> do
+      diff n (>=) (min ahead busy)
+      diff n (<=) (max busy (floor room))
 
 roomy :: Property
 roomy = property $ do

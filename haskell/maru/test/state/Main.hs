@@ -35,6 +35,7 @@ main = do
         testPropertyNamed "an item that is stuck goes to a fresh worker, then to the caller" "stuck" stuck,
         testPropertyNamed "a map fails only for a reason" "reasons" reasons,
         testPropertyNamed "no more is out than the window" "window" windowed,
+        testPropertyNamed "no more is out than the budget holds, once it is known how large results are" "budget" budgeted,
         testPropertyNamed "what is there is delivered at once, to a quarter of the window" "at once" atOnce,
         testPropertyNamed "workers that never get to an item end the run" "barren" endless,
         testPropertyNamed "an initialiser that waits for the caller is tried for 5 s, ever more rarely" "owing" owing,
@@ -53,8 +54,9 @@ settingGen = do
     <*> Gen.element [Ordered, Unordered]
     <*> Gen.choice [Retry <$> Gen.int (Range.linear 0 3), pure Skip, pure Fail]
     <*> Gen.bool
-    <*> Gen.int (Range.linear 1 40)
+    <*> Gen.maybe (Gen.int (Range.linear 1 40))
     <*> Gen.int (Range.linear 1 7)
+    <*> Gen.element [0, 100, 16000000, 300000000]
     <*> Gen.list (Range.linear 0 3) (index items)
     <*> Gen.list (Range.linear 0 5) ((,) <$> index items <*> Gen.int (Range.linear 1 3))
   where
@@ -158,7 +160,19 @@ reasons = property $ do
 windowed :: Property
 windowed = property $ do
   (s, worlds) <- storm
-  mapM_ (\w -> diff (nextIndex (stPieces (state w)) - taken w) (<=) (settingWindow s)) worlds
+  forM_ (settingWindow s) $ \most -> mapM_ (\w -> diff (handed w - taken w) (<=) most) worlds
+
+-- | From when it is known how large results are, and where the user says nothing: no more than the
+-- budget holds, or than two chunks for each worker.
+budgeted :: Property
+budgeted = property $ do
+  (s, worlds) <- storm
+  let room = max (2 * settingWorkers s * settingChunk s) (256 * 1024 * 1024 `div` max 1 (settingBytes s))
+  forM_ [(before, after) | isNothing (settingWindow s), (before, after) <- zip worlds (drop 1 worlds), countItems (stCounts (state before)) > 0] $ \(before, after) ->
+    diff (handed after) (<=) (max (handed before) (taken after + room))
+
+handed :: World -> Int
+handed = nextIndex . stPieces . state
 
 atOnce :: Property
 atOnce = property $ do
@@ -166,7 +180,7 @@ atOnce = property $ do
   forM_ [w | w <- worlds, isNothing (over w)] $ \w -> do
     let asked = happen w Ask
         more = if settingOrder s == Ordered then IntMap.member (stDelivered (state asked)) (stArrived (state asked)) else not (IntMap.null (stArrived (state asked)))
-    when more $ diff (length (out asked) - length (out w)) (>=) (max 1 (settingWindow s `div` 4))
+    when more $ diff (length (out asked) - length (out w)) (>=) (max 1 (maybe 1 (`div` 4) (settingWindow s)))
 
 endless :: Property
 endless = property $ do
@@ -209,7 +223,7 @@ owing = property $ do
 -- waited for. An item that only a fresh worker would take is not waited for for ever.
 besideWork :: Property
 besideWork = property $ do
-  s <- (\s -> s {settingItems = 60, settingWorkers = max 2 (settingWorkers s), settingAuto = False, settingWindow = 40, settingPoison = [], settingStuck = []}) <$> forAll settingGen
+  s <- (\s -> s {settingItems = 60, settingWorkers = max 2 (settingWorkers s), settingAuto = False, settingWindow = Just 40, settingPoison = [], settingStuck = []}) <$> forAll settingGen
   lost <- forAll Gen.bool
   let begun n = replicate 4 (Work n)
       start = foldl' happen (begin s) (Ask : Round 50 : begun 0 <> concat [begun 1 <> [Owe 1] | lost])
@@ -232,7 +246,7 @@ few = property $ do
   s0 <- forAll settingGen
   n <- forAll (Gen.int (Range.linear 2 6))
   items <- forAll (Gen.int (Range.linear 2 (2 * n)))
-  let s = s0 {settingItems = items, settingWorkers = n, settingWindow = 40, settingChunk = 1, settingPoison = [], settingStuck = []}
+  let s = s0 {settingItems = items, settingWorkers = n, settingWindow = Just 40, settingChunk = 1, settingPoison = [], settingStuck = []}
       born = foldl' happen (begin s) [Ask, Round 0]
       trivial = foldl' happen born (replicate (4 * items + 8) (Work 0) <> [Ask])
       started = countStarted . stCounts . state

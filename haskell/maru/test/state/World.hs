@@ -39,8 +39,10 @@ data Setting = Setting
     settingPolicy :: !Policy,
     -- | The map chose workers by itself.
     settingAuto :: !Bool,
-    settingWindow :: !Int,
+    settingWindow :: !(Maybe Int),
     settingChunk :: !Int,
+    -- | What each result takes.
+    settingBytes :: !Int,
     -- | Workers die in these items.
     settingPoison :: ![Int],
     -- | Items that so many workers cannot evaluate and leave for.
@@ -126,7 +128,7 @@ begin s = World s theJob (atFirst theJob) 0 IntMap.empty [] False [] 0 Nothing I
   where
     theJob =
       Job
-        { jobOptions = defaultOptions {backend = if settingAuto s then Auto else Shm, policy = settingPolicy s, window = Just (settingWindow s)},
+        { jobOptions = defaultOptions {backend = if settingAuto s then Auto else Shm, policy = settingPolicy s, window = settingWindow s},
           jobWorkers = settingWorkers s,
           jobOrder = settingOrder s,
           jobCodec = Nothing,
@@ -219,7 +221,7 @@ readOne slot w = case IntMap.lookup slot (crew w) of
           }
   where
     hear s said = case said of
-      SaidResult i _ : more -> arrived "test" i (1 + length more) [Outcome k slot (Right (negate k)) | k <- [i .. i + length more]] s
+      SaidResult i _ : more -> arrived "test" (settingBytes (setting w) * (1 + length more)) i (1 + length more) [Outcome k slot (Right (negate k)) | k <- [i .. i + length more]] s
       SaidStage stage : _ -> reached slot stage (clock w) s
       SaidSeal i : _ -> sealed (job w) slot i "test" s
       SaidUnstarted : _ -> unstarted slot "test" s
@@ -264,7 +266,7 @@ handingOut w
   | otherwise = go (offerItems offer) w
   where
     s = state w
-    settings = Settings (Fixed (settingChunk (setting w))) (settingWorkers (setting w)) (Just (settingWindow (setting w)))
+    settings = Settings (Fixed (settingChunk (setting w))) (settingWorkers (setting w)) (settingWindow (setting w))
     offer = offering settings Nothing (seen w) s
     go room x
       | nextIndex (stPieces (state x)) == settingItems (setting x) = changed (\st -> st {stClosed = True}) x

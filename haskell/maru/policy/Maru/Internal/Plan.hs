@@ -18,6 +18,8 @@
 --     later input.
 --   * About 'chunksAhead' chunks per worker are published and unclaimed; more of them
 --     only if they are full ones. The input is walked a bounded distance ahead.
+--   * Once it is known how large results are, no more items are ahead than
+--     'resultBudget' holds, but for 'chunksAhead' chunks per worker.
 module Maru.Internal.Plan
   ( -- * Deciding
     Settings (..),
@@ -29,6 +31,7 @@ module Maru.Internal.Plan
     furtherChunk,
     aim,
     lookAhead,
+    affordable,
 
     -- * Measuring
     ItemCost (..),
@@ -41,6 +44,7 @@ module Maru.Internal.Plan
     chunksAhead,
     largestChunk,
     smallestWindow,
+    resultBudget,
   )
 where
 
@@ -131,6 +135,10 @@ largestChunk = 4096
 smallestWindow :: Int
 smallestWindow = 64
 
+-- | Bytes of results that may wait for the consumer, or be under way to it.
+resultBudget :: Double
+resultBudget = 256 * 1024 * 1024
+
 -- | The chunks to publish now, in order, until so many are unclaimed, and the next
 -- 'seenSize'. All of them by one measurement and the one size before them.
 publishing :: Settings -> Int -> Seen -> ([Int], Int)
@@ -204,14 +212,26 @@ lookAhead settings size = case setWindow settings of
   Just w -> max 1 w
   Nothing -> max smallestWindow ((chunksAhead + 2) * setWorkers settings * size)
 
--- | Items evaluated together, and the nanoseconds they took.
-data ItemCost = ItemCost {costItems :: !Int, costNs :: !Double}
+-- | Of so many items ahead, those for whose results there is room where one takes so many bytes. No
+-- fewer than keep each worker busy. The user's window is obeyed, whatever results take.
+affordable :: Settings -> Maybe Double -> Int -> Int
+affordable settings itemBytes ahead = case (setWindow settings, itemBytes) of
+  (Nothing, Just bytes) | bytes * fromIntegral ahead > resultBudget -> min ahead (max busy (floor (resultBudget / bytes)))
+  _ -> ahead
+  where
+    busy = chunksAhead * setWorkers settings * smallest
+    smallest = case setChunking settings of
+      Fixed n -> n
+      Guided -> 1
+
+-- | Items evaluated together, and the nanoseconds, or bytes, they took.
+data ItemCost = ItemCost {costItems :: !Int, costTook :: !Double}
   deriving (Eq, Show)
 
--- | Running mean of the nanoseconds per item; recent chunks weigh more.
+-- | Running mean of what an item takes; recent chunks weigh more.
 blend :: Maybe Double -> ItemCost -> Maybe Double
-blend before (ItemCost items ns)
+blend before (ItemCost items took)
   | items <= 0 = before
   | otherwise = Just $! maybe now (\old -> 0.7 * old + 0.3 * now) before
   where
-    now = ns / fromIntegral items
+    now = took / fromIntegral items

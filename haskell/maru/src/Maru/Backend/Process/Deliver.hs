@@ -24,7 +24,7 @@ import Maru.Failure
 import Maru.Internal.Engine
 import Maru.Native.Channel (nowNs)
 import Maru.Native.Log (observeWord)
-import Maru.Native.Region (regionGet, unpack)
+import Maru.Native.Region (regionGet, regionRoom, unpack)
 
 -- | Of all workers.
 readLogs :: Run a b -> IO ()
@@ -59,7 +59,8 @@ takeFilled run slot w = do
       (n, full) <- isFull <$> observeWord record
       when (n > taken) $ do
         values <- outcomesIn n []
-        change run (arrived "zero-copy" (index + taken) (n - taken) values)
+        bytes <- newBytes w
+        change run (arrived "zero-copy" bytes (index + taken) (n - taken) values)
       writeIORef (workerFilling w) (if full then Nothing else Just (Filling record index n))
       pure full
       where
@@ -69,6 +70,16 @@ takeFilled run slot w = do
           | otherwise = do
             value <- peekElemOff record k >>= regionGet
             outcomesIn (k - 1) (Outcome (index + k - 1) slot (Right value) : later)
+
+-- | By how much its pages have filled since the last look: that is what was taken, or is about to be.
+newBytes :: Worker -> IO Int
+newBytes w = case workerRegion w of
+  Nothing -> pure 0
+  Just region -> do
+    room <- regionRoom region
+    before <- readIORef (workerRoom w)
+    writeIORef (workerRoom w) room
+    pure (before - room)
 
 accept :: Run a b -> Int -> Record -> IO ()
 accept run slot r = case kindOf (recordKind r) of
@@ -100,7 +111,7 @@ accept run slot r = case kindOf (recordKind r) of
   where
     job = runJob run
     i = recordIndex r
-    one way outcome = change run (arrived way i 1 [outcome])
+    one way outcome = change run (arrived way (recordLength r) i 1 [outcome])
     -- The log's pages are given back; what is kept must be copied.
     copied = Unsafe.unsafePackCStringLen (castPtr (recordChunk r), recordLength r) >>= evaluate . Strict.copy
     damaged = toException (RemoteException i slot "a result" "could not be relocated")

@@ -30,7 +30,7 @@ import Maru.Internal.Feed
 import Maru.Internal.Plan
 import Maru.Native.Channel (nowNs)
 import Maru.Native.Process (Snapshot)
-import Maru.Native.Region (Region, newRegion, regionRelease)
+import Maru.Native.Region (Region, newRegion, regionRelease, regionRoom)
 import Maru.Native.Rts (haveWorkers)
 import Maru.Options
 
@@ -189,9 +189,10 @@ hireOne run slot share region = do
   (process, less) <- bear (keptOpen link) (runWorker . assigned) `onException` closeLink link
   traverse_ (note run) less
   filling <- newIORef Nothing
+  room <- maybe (pure 0) regionRoom region >>= newIORef
   born <- nowNs
   haveWorkers 1
-  modifyIORef' (runWorkers run) (IntMap.insert slot (Worker process link filling region))
+  modifyIORef' (runWorkers run) (IntMap.insert slot (Worker process link filling region room))
   change run (hired slot [(segmentFirst g, segmentFirst g + segmentCount g) | g <- segments] born)
 
 assignment :: Run a b -> Link -> Maybe Region -> Snapshot -> [Segment a] -> Cursor a -> Int -> Assignment a b

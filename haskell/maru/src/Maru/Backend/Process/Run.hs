@@ -104,7 +104,9 @@ data Worker = Worker
     workerLink :: !Link,
     -- | A record of addresses that its worker is still filling.
     workerFilling :: !(IORef (Maybe Filling)),
-    workerRegion :: !(Maybe Region)
+    workerRegion :: !(Maybe Region),
+    -- | Bytes that its pages had left at the last look.
+    workerRoom :: !(IORef Int)
   }
 
 -- | The record, its first index, and how many of its addresses were taken.

@@ -63,7 +63,7 @@ import Maru.Backend.Process.Pieces
 import Maru.Failure (Unavailable, WorkerLost)
 import Maru.Internal.Engine
 import Maru.Internal.Feed (End (..), Known (..))
-import Maru.Internal.Plan (Seen (..), Settings (..), aim, chunksAhead, largestChunk, lookAhead, nothingSeen, settingsOf)
+import Maru.Internal.Plan (ItemCost (..), Seen (..), Settings (..), affordable, aim, blend, chunksAhead, largestChunk, lookAhead, nothingSeen, settingsOf)
 
 -- | What happened is told to it under the coordinator's lock, in the order in which
 -- it was seen.
@@ -94,6 +94,8 @@ data State a b = State
     stHireFrom :: !Int64,
     -- | The planner's last chunk size.
     stSize :: !Int,
+    -- | Bytes that a result takes, of those that have crossed lately.
+    stItemBytes :: !(Maybe Double),
     -- | All of the input is handed out.
     stClosed :: !Bool,
     -- | Nothing more will come, because of this.
@@ -158,6 +160,7 @@ atFirst job =
       stOwedSince = Nothing,
       stHireFrom = 0,
       stSize = 0,
+      stItemBytes = Nothing,
       stClosed = False,
       stFatal = Nothing,
       stAlone = Nothing,
@@ -225,7 +228,7 @@ offering settings cost seen s =
     most = if 2 * max 1 (stSize s) < ideal then 16 * count else 1024
     ideal = aim settings nothingSeen {seenItemNs = cost, seenSize = largestChunk}
     count = setWorkers settings
-    ahead = max (lookAhead settings (stSize s)) (fromMaybe (maybe 0 supply cost) (setWindow settings))
+    ahead = affordable settings (stItemBytes s) (max (lookAhead settings (stSize s)) (fromMaybe (maybe 0 supply cost) (setWindow settings)))
     -- Items, and chunks, that keep all workers busy for a while.
     supply ns = count * min 2048 (ceiling (supplyNs / max 1 ns))
     supplied size = maybe 0 (\ns -> count * ceiling (supplyNs / max 1 (ns * size))) cost
@@ -240,11 +243,11 @@ handedOut n s = counted (\c -> c {countChunks = countChunks c + 1}) s {stPieces 
 
 -- Results --------------------------------------------------------------------
 
--- | @arrived way i n outcomes@: of @n@ items from @i@ on, which crossed that way.
--- Results of one piece arrive in order, so @i@ is where one is missing; else it is
+-- | @arrived way bytes i n outcomes@: of @n@ items from @i@ on, which crossed that way as so many
+-- bytes in all. Results of one piece arrive in order, so @i@ is where one is missing; else it is
 -- a second copy and is dropped.
-arrived :: String -> Int -> Int -> [Outcome b] -> State a b -> State a b
-arrived way i n os s = counted crossed (landed i n os s)
+arrived :: String -> Int -> Int -> Int -> [Outcome b] -> State a b -> State a b
+arrived way bytes i n os s = counted crossed (landed i n os s) {stItemBytes = blend (stItemBytes s) (ItemCost n (fromIntegral bytes))}
   where
     crossed c = c {countCrossed = Map.insertWith (+) way n (countCrossed c)}
 
@@ -276,7 +279,7 @@ asleep s = (slots, (if null slots then id else noted "workers were ended because
 -- a look at each worker; but no more than a quarter of the look-ahead, which goes on only when the
 -- consumer has taken that.
 demanded :: Job a b -> Known -> State a b -> (Demand b, State a b)
-demanded job seen s = case taking (lookAhead settings (stSize s) `div` 4) s of
+demanded job seen s = case taking (affordable settings (stItemBytes s) (lookAhead settings (stSize s)) `div` 4) s of
   (batches@(_ : _), rest) -> (Deliver batches, rest)
   ([], _)
     | Just e <- stFatal s -> (FailedWith e, s)
