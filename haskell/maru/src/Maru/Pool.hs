@@ -33,7 +33,8 @@
 --
 -- __Life.__ Workers are born at the first call. They wait without spinning and leave after
 -- 'idleSeconds' without a call; the next call forks them again. All of them are gone when
--- 'withPool' returns or throws, and when the caller dies, however it does. A worker that has
+-- 'withPool' returns or throws, and when the caller dies, however it does. Those that have left are
+-- reaped within seconds, calls or not. A worker that has
 -- made a major collection leaves too, after its chunk: a later function might mean what was
 -- freed there. So an initialiser must not make one (@performMajorGC@, gigabytes of garbage): all
 -- calls would be made by freshly forked workers, and 'poolReport' would say so.
@@ -51,11 +52,14 @@ module Maru.Pool
   )
 where
 
+import Control.Concurrent (ThreadId, forkIOWithUnmask, killThread, threadDelay)
 import Control.Concurrent.MVar
 import Control.Exception
-import Control.Monad (when)
+import Control.Monad (forever, unless, when)
 import Data.IORef
+import Data.Int (Int64)
 import qualified Data.IntMap.Strict as IntMap
+import Data.Maybe (fromMaybe)
 import Maru.Backend.Pool
 import qualified Maru.Backend.Shm as Shm
 import Maru.Failure
@@ -63,6 +67,7 @@ import Maru.Internal.Budget (insideWorker, resolveWorkers, shareMachine)
 import Maru.Internal.Cores (giveCores, takeCores)
 import Maru.Internal.Engine
 import Maru.Internal.Start (checkOptions)
+import Maru.Native.Channel (nowNs)
 import Maru.Options
 import System.Posix.Process (getProcessID)
 import System.Posix.Types (ProcessID)
@@ -76,6 +81,10 @@ data Pool e = Pool
     poolEnvironment :: e,
     poolOwner :: !ProcessID,
     poolSeat :: !(MVar Seat),
+    -- | When the last call ended. Full: there may be workers that nobody looks after.
+    poolCalled :: !(MVar Int64),
+    -- | Looks after workers between calls.
+    poolKeeper :: !ThreadId,
     -- | The end of the scope has begun.
     poolOver :: !(IORef Bool),
     poolCounts :: !(IORef PoolReport)
@@ -111,7 +120,11 @@ withPool options environment = bracket open close
       nested <- insideWorker
       -- In a worker: the core of the calling one is there already, it waits meanwhile.
       let own = if nested && workers options == WorkersAuto then 1 else 0
-      Pool options {backend = Shm} n (n - own) environment <$> getProcessID <*> newMVar Vacant <*> newIORef False <*> newIORef (PoolReport 0 0 [])
+      seat <- newMVar Vacant
+      called <- newEmptyMVar
+      keeper <- forkIOWithUnmask (\unmask -> unmask (unless nested (keep (idleNs options) seat called)))
+      self <- getProcessID
+      Pool options {backend = Shm} n (n - own) environment self seat called keeper <$> newIORef False <*> newIORef (PoolReport 0 0 [])
 
 -- | Nothing is left. In a process that was forked meanwhile: nothing is done.
 --
@@ -122,8 +135,30 @@ close pool = do
   self <- getProcessID
   when (self == poolOwner pool) . uninterruptibleMask_ $ do
     writeIORef (poolOver pool) True
+    killThread (poolKeeper pool)
     seat <- takeMVar (poolSeat pool)
     vacate seat `finally` putMVar (poolSeat pool) Gone
+
+-- | Workers leave when there was no call for long. They are reaped then, for the next call may never
+-- come; and from that on the caller collects with all its threads again. It looks when they should
+-- have left, and ever more rarely where some have not. Not earlier: a program at rest that is woken
+-- collects its heap. In a worker nobody looks: an item that is stuck is not noticed while a timer runs.
+keep :: Int64 -> MVar Seat -> MVar Int64 -> IO ()
+keep idle seat called = forever (takeMVar called >>= look)
+  where
+    look since = do
+      now <- nowNs
+      threadDelay (fromIntegral (min hour (grace + abs (idle - (now - since))) `div` 1000))
+      -- Another call has begun a new time, or is at it.
+      again <- tryTakeMVar called
+      left <- maybe (modifyMVar seat buried) (const (pure 1)) again
+      when (left > 0) (look (fromMaybe since again))
+    buried there = case there of
+      Taken staff -> (,) there <$> buryLeft staff
+      _ -> pure (there, 0)
+    -- A worker looks at the time once a second.
+    grace = 1500000000
+    hour = 3600000000000
 
 vacate :: Seat -> IO ()
 vacate (Taken staff) = uninterruptibleMask_ (dismissStaff staff)
@@ -179,13 +214,17 @@ onSeat pool f xs n = mask $ \restore -> do
       outcome <- try (bracket (takeCores (poolCores pool)) (uninterruptibleMask_ . giveCores) (\_ -> restore (callOn staff f xs n)))
       case outcome of
         Right called@(Broken _ _) -> called <$ renew staff
-        Right called -> called <$ putMVar (poolSeat pool) (Taken staff)
+        Right called -> do
+          callEnded
+          called <$ putMVar (poolSeat pool) (Taken staff)
         Left e -> renew staff >> throwIO (e :: SomeException)
   where
     staffOf Vacant = shareMachine >> Just <$> hireStaff Shm.sharedMemory terms (poolEnvironment pool)
     staffOf (Taken staff) = pure (Just staff)
     staffOf Gone = pure Nothing
     terms = Terms (poolOptions pool) (poolSize pool) (note pool) (readIORef (poolOver pool))
+    -- The caller has the seat: nobody else fills it.
+    callEnded = tryTakeMVar (poolCalled pool) >> nowNs >>= putMVar (poolCalled pool)
     renew staff = vacate (Taken staff) `finally` putMVar (poolSeat pool) Vacant
 
 -- | By a map on fresh forks.

@@ -15,6 +15,7 @@ module Maru.Backend.Pool
     Called (..),
     Results,
     callOn,
+    buryLeft,
   )
 where
 
@@ -244,9 +245,15 @@ foreseen staff f n = do
 -- | Those that have left since the last call, and those that were refused before it. Throws
 -- 'Unavailable' where none is left.
 replaceDead :: Staff -> IO ()
-replaceDead staff = uninterruptibleMask_ $ do
+replaceDead staff = uninterruptibleMask_ (buryLeft staff >> addHands staff)
+
+-- | Those that have left are reaped, and what is held of them goes. How many stay. Between two calls; not
+-- interruptible.
+buryLeft :: Staff -> IO Int
+buryLeft staff = uninterruptibleMask_ $ do
   gone <- readIORef (staffHands staff) >>= filterM ended
-  discard staff gone >> addHands staff
+  _ <- discard staff gone
+  length <$> readIORef (staffHands staff)
 
 -- | It has, and was waited for.
 ended :: Hand -> IO Bool
