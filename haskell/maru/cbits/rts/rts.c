@@ -4,11 +4,13 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25
@@ -21,6 +23,17 @@
 __attribute__((constructor)) static void let_threads_end(void) {
   if (getauxval(AT_BASE) != 0)
     (void)dlopen("libgcc_s.so.1", RTLD_LAZY);
+}
+
+/* glibc takes 64 MiB of addresses for each thread that allocates, as long as there are some. Where
+   they are few (`ulimit -v`) a stack, or the copy of a result, finds none then. So there threads
+   share what the first one has; this is said before there is a second. */
+__attribute__((constructor)) static void share_addresses(void) {
+#ifdef M_ARENA_MAX
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+    (void)mallopt(M_ARENA_MAX, 1);
+#endif
 }
 
 const char *maru_rts_refusal(void) {

@@ -11,6 +11,7 @@ import Data.Char (isDigit)
 import Data.Int (Int64)
 import Data.List (foldl')
 import qualified Data.Map.Strict as Map
+import Data.Maybe (fromMaybe)
 import Data.Word (Word32)
 import GHC.Stats (GCDetails (gcdetails_threads), RTSStats (gc, gcs, major_gcs), getRTSStats)
 import Maru
@@ -25,7 +26,7 @@ import Test.Tasty (defaultMain, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 
 main :: IO ()
-main = getArgs >>= \given -> if given == ["scattered"] then scattered else suite
+main = getArgs >>= \given -> fromMaybe suite (lookup given [(["scattered"], scattered), (["plain"], plain)])
 
 suite :: IO ()
 suite =
@@ -83,6 +84,11 @@ suite =
           program <- getExecutablePath
           ends <- replicateM 6 $ readProcessWithExitCode "sh" ["-c", "ulimit -s 1024; ulimit -v 1200000; exec \"$0\" scattered +RTS -A1m", program] ""
           ends @?= replicate 6 (ExitSuccess, "", ""),
+        testCase "where addresses are few (ulimit -v), threads do not take them for malloc" $ do
+          -- 64 MiB each: there was none left for a stack, or for the copy of a small result.
+          program <- getExecutablePath
+          ends <- replicateM 6 $ readProcessWithExitCode "sh" ["-c", "ulimit -s 8192; ulimit -v 400000; exec \"$0\" plain +RTS -N2", program] ""
+          ends @?= replicate 6 (ExitSuccess, "", ""),
         testCase "two capabilities: one thread collects while workers live, two before and after" $ do
           setNumCapabilities 2
           before <- collectors
@@ -134,6 +140,12 @@ scattered :: IO ()
 scattered = forM_ [1 .. 30] $ \k -> do
   ys <- parMapM options {workers = Workers 16} (\x -> [x .. x + 2000]) [k .. k + 40 :: Int]
   when (map sum ys /= [sum [x .. x + 2000] | x <- [k .. k + 40]]) $ die "results differ"
+
+-- | Small results of three workers.
+plain :: IO ()
+plain = do
+  ys <- parMapM options {workers = Workers 3} spin [1 .. 60]
+  when (ys /= map spin [1 .. 60]) $ die "results differ"
 
 options :: Options
 options = defaultOptions {backend = Shm, workers = Workers 4}
