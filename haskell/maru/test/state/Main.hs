@@ -40,6 +40,7 @@ main = do
         testPropertyNamed "workers that never get to an item end the run" "barren" endless,
         testPropertyNamed "an initialiser that waits for the caller is tried for 5 s, ever more rarely" "owing" owing,
         testPropertyNamed "an initialiser that waits is tried for as long as a worker is in an item" "beside" besideWork,
+        testPropertyNamed "a worker with nothing to do makes room for the one that is refused" "crowded" crowded,
         testPropertyNamed "a few trivial items take one worker, others not for long" "few" few,
         testPropertyNamed "counts of the report agree with what happened" "counts" counts
       ]
@@ -256,6 +257,14 @@ few = property $ do
   started (happen born (Round 11)) === min n items
   -- Of one that has begun nobody knows here whether it has: one more may be born.
   assert (started (foldl' happen born [Work 0, Work 0, Round 0, Round 1]) `elem` [min n items, min n (items + 1)])
+
+-- | The system has room for one worker: what another had is done all the same.
+crowded :: Property
+crowded = property $ do
+  s <- (\s -> s {settingItems = 60, settingWorkers = 2, settingWindow = Just 40, settingPolicy = Retry 3, settingPoison = [], settingStuck = []}) <$> forAll settingGen
+  let start = foldl' happen (begin s) ([Ask, Round 50] <> concat (replicate 4 [Work 0, Work 1]) <> [Die 1 (Killed 9)])
+      next w = foldl' happen w {refusing = not (IntMap.null (crew w))} ([Round 50, Ask] <> replicate 8 (Work 0))
+  assert (maybe False isNothing (over (iterate next start !! 400)))
 
 exited :: Death -> Bool
 exited death = case death of

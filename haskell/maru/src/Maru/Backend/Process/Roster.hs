@@ -102,12 +102,14 @@ hired slot given now s =
     s {stDuties = IntMap.insert slot (Duty given now Starting now False Nothing) (stDuties s), stAlone = Nothing}
 
 -- | It could not be: its share is dealt again, in a second. With some workers alive
--- the run goes on, slower; with none it cannot.
+-- the run goes on, slower; with none it cannot. Those alive leave where nothing is theirs: they may
+-- hold the place that is lacking, and would wait for ever.
 refused :: Job a b -> [Int] -> Int64 -> Unavailable -> State a b -> State a b
 refused job share now why s
   | IntMap.null (stDuties s) = without job now why later
-  | otherwise = noted (show why) later
+  | otherwise = noted (show why) (if idle then foldr leaves later (IntMap.keys (stDuties s)) else later)
   where
+    idle = all (`elem` orphans (stPieces later)) (within (0, nextIndex (stPieces later)) (stPieces later))
     later = s {stPieces = orphan share (stPieces s), stHireFrom = now + 1000000000}
 
 -- | @reached slot stage now@: it said that it has got so far.
