@@ -36,6 +36,7 @@
 #include "beside.h"
 #include "command.h"
 #include "die.h"
+#include "interpreter.h"
 #include "json.h"
 #include "options.h"
 #include "relay.h"
@@ -167,6 +168,16 @@ static void show_state(struct supervisor *self, enum maru_run_state state) {
   atomic_store_explicit(&self->run->state, (uint32_t)state, memory_order_release);
 }
 
+/* exec says of a file that is there what it means of the interpreter that the file names. */
+static void say_refused(const char *name, int error) {
+  char interpreter[INTERPRETER_BYTES];
+  if (error == ENOENT && interpreter_of(name, interpreter))
+    fprintf(stderr, "maru: cannot execute '%s': its interpreter '%s': %s\n", name, interpreter,
+            strerror(error));
+  else
+    fprintf(stderr, "maru: cannot execute '%s': %s\n", name, strerror(error));
+}
+
 static int start(struct supervisor *self, const struct options *options,
                  const struct inherited *inherited) {
   char *const *argv = options->command;
@@ -183,7 +194,7 @@ static int start(struct supervisor *self, const struct options *options,
     show_state(self, MARU_RUN_RUNNING);
     return 0;
   }
-  fprintf(stderr, "maru: cannot execute '%s': %s\n", argv[0], strerror(-refused));
+  say_refused(argv[0], -refused);
   if (refused == -ENOENT)
     return STATUS_NOT_FOUND;
   return refused == -EAGAIN || refused == -ENOMEM ? STATUS_MARU_FAILED : STATUS_CANNOT_EXECUTE;

@@ -107,6 +107,27 @@ class Status(unittest.TestCase):
             self.assertEqual(result.stderr.count("\n"), 1)
             self.assertIn("'%s'" % name, result.stderr)
 
+    def test_an_interpreter_that_is_not_there(self):
+        with tempfile.TemporaryDirectory() as folder:
+            script, program = os.path.join(folder, "script"), os.path.join(folder, "program")
+            for line, named in (("#!/no/such\r", "/no/such?"), ("#! /no/such -x", "/no/such")):
+                with open(script, "w", newline="") as file:
+                    file.write(line + "\n")
+                os.chmod(script, 0o755)
+                said = "maru: cannot execute '%%s': its interpreter '%s': No such file or directory\n" % named
+                self.assertEqual((run(script).returncode, run(script).stderr), (127, said % script))
+                found = run("script", env={"PATH": "/no/such:" + folder})
+                self.assertEqual((found.returncode, found.stderr), (127, said % "script"))
+            with open(PROBE, "rb") as file:
+                head, loader, tail = file.read().partition(b"/ld-linux")
+            self.assertNotEqual(loader, b"")
+            with open(program, "wb") as file:
+                file.write(head + b"/no-linux" + tail)
+            os.chmod(program, 0o755)
+            result = run(program)
+            self.assertEqual((result.returncode, result.stderr.count("\n")), (127, 1))
+            self.assertRegex(result.stderr, "its interpreter '/[^']*/no-linux[^']*': No such file")
+
     def test_cannot_execute(self):
         with tempfile.NamedTemporaryFile() as plain:
             self.assertEqual(run(plain.name).returncode, 126)
