@@ -204,7 +204,7 @@ cabal_file() { find "$root/haskell" "$root/bench" -maxdepth 2 -name "$1.cabal"; 
 # each in its package's folder and with the built `maru` on the path. One that runs no test at all has lost them: that is a failure.
 # Cabal only builds: its own way to run them configures all packages anew, there and back.
 haskell_tests() {
-  local target package suite binary arguments status=0 found suites=() log=$logs/haskell-tests-${1//[ :]/-}.log
+  local target package suite binary arguments status=0 found suites=() log=$logs/haskell-tests-${1//[ :\/]/-}.log
   for target in "$@"; do
     case $target in
       *:test:*) suites+=("$target") ;;
