@@ -555,6 +555,10 @@ status 64 "did you mean 'similar'?" maru simlar
 status 64 "maru: --lock is given twice; see 'maru run --help'" maru run --lock fifo --lock=cna -- true
 status 64 "maru: --seed is given twice; see 'maru sim map --help'" maru sim map --seed 1 --seed 2
 status 64 "maru: --tuning does not go with the options before it; see 'maru sim lock --help'" maru sim lock --study --tuning
+status 64 "maru: --collector does not go with the options before it" maru sim map --study --collector
+status 64 "maru: --workers does not go with the options before it" maru sim map --study --workers 3
+status 64 "maru: --collector does not go with the options before it" maru sim map --seed 3 --collector
+status 64 "handoff_range needs a power of two from 1 to 65536, not '3'" maru sim lock --lock cna:handoff_range=3
 status 64 "Invalid option \`--no-such-option'" maru run --no-such-option --no-such-option -- true
 status 64 "did you mean '--budget'?" maru tune gc --budgt 3 -- true
 status 64 "Invalid option \`--lok' (did you mean '--lock'?); see 'maru run --help'" maru run --lok fifo -- true

@@ -28,16 +28,10 @@ mapSimulator =
       simParser = pictured . begin <$> options
     }
 
-data Options = Options
-  { optionModel :: !Model,
-    optionWorkers :: ![Int],
-    optionChunkings :: ![Chunking],
-    optionAction :: !Action
-  }
-
+-- | What is simulated. Each has options of its own: one that another does not know is refused with it.
 data Action
-  = -- | One machine.
-    Workers
+  = -- | One machine, by numbers of workers and policies.
+    Workers !Model ![Int] ![Chunking]
   | -- | So many hosts, and items for each core.
     OnHosts !Hosts ![Int] !Int
   | -- | What a law that was fitted to few cores says of more.
@@ -45,8 +39,15 @@ data Action
   | -- | One heap and its collector.
     Collecting
 
-options :: Parser Options
+options :: Parser Action
 options =
+  onWorkers
+    <|> flag' Study (long "study" <> help "Laws fitted to few cores, held to more; the seed's points at 72 cores")
+    <|> flag' Collecting (long "collector" <> help "Threads of one heap, its collector, and the seed's study of its flags")
+    <|> onHosts
+
+onWorkers :: Parser Action
+onWorkers =
   build
     <$> count "items" "N" (modelItems d) "Items of the list"
     <*> option (eitherReader (listOf (wholeFrom 1 65535 "a number of workers"))) (long "workers" <> metavar "N,..." <> value [1, 2, 4, 8, 16, 32, 64] <> help "Workers (default 1,2,4,...,64)")
@@ -58,26 +59,22 @@ options =
     <*> micro "dispatch" (modelDispatch d) "A worker's own cost for a chunk"
     <*> micro "collect" (modelCollect d) "The caller's cost for a result"
     <*> count "seed" "N" (modelSeed d) "Of the items' costs"
-    <*> (flag' Study (long "study" <> help "Laws fitted to few cores, held to more; the seed's points at 72 cores") <|> flag' Collecting (long "collector" <> help "Threads of one heap, its collector, and the seed's study of its flags") <|> onHosts <|> pure Workers)
   where
     d = defaultModel
-    build n ws chunks dist item start claim dispatch collect seed what =
-      Options
-        { optionModel =
-            d
-              { modelItems = n,
-                modelCosts = dist,
-                modelItem = item,
-                modelStart = start,
-                modelClaim = claim,
-                modelDispatch = dispatch,
-                modelCollect = collect,
-                modelSeed = seed
-              },
-          optionWorkers = ws,
-          optionChunkings = chunks,
-          optionAction = what
-        }
+    build n workers chunkings dist item start claim dispatch collect seed =
+      Workers
+        d
+          { modelItems = n,
+            modelCosts = dist,
+            modelItem = item,
+            modelStart = start,
+            modelClaim = claim,
+            modelDispatch = dispatch,
+            modelCollect = collect,
+            modelSeed = seed
+          }
+        workers
+        chunkings
     count name meta def = numbered name meta (wholeFrom 0 10000000 "a number") def (show def)
     micro name def = numbered (name ++ "-us") "MICROSECONDS" microseconds def (fixed 1 (def * 1e6))
 
@@ -125,9 +122,9 @@ chunkingFromName text = case break (== ':') text of
   ("fixed", ':' : n) | Just size <- readMaybe n, size >= 1 -> Right (Fixed size)
   _ -> Left ("unknown chunk policy '" ++ text ++ "'; known: static, guided, fixed:N")
 
-begin :: Options -> Either String Figures
-begin o = case optionAction o of
-  Workers -> simulation o
+begin :: Action -> Either String Figures
+begin what = case what of
+  Workers model workers chunkings -> simulation model workers chunkings
   OnHosts h counts each -> Right (hosts h counts each)
   Study -> Right study
   Collecting -> Right collectorFigures
@@ -191,20 +188,20 @@ hosts h counts each =
           "blocks" .= spreadBlocks s
         ]
 
-simulation :: Options -> Either String Figures
-simulation o = case [(w, c, simulate (at w c)) | c <- optionChunkings o, w <- optionWorkers o] of
+simulation :: Model -> [Int] -> [Chunking] -> Either String Figures
+simulation model workers chunkings = case [(w, c, simulate (at w c)) | c <- chunkings, w <- workers] of
   [] -> Left "sim map needs at least one worker number and one chunk policy"
   runs@(firstRun : _) ->
     Right
       Figures
         { figuresLine = verdict (foldl better firstRun runs),
           figuresTables = [("Workers and chunks", outcomes runs), ("What each part of the model costs (" ++ show most ++ " workers)", ablation)],
-          figuresPlots = [Plot "Simulated map" (Axis "workers" Logarithmic) (Axis "speed-up" Linear) (map (series runs) (optionChunkings o))],
-          figuresData = object ["model" .= show (optionModel o), "rows" .= map rowJson runs]
+          figuresPlots = [Plot "Simulated map" (Axis "workers" Logarithmic) (Axis "speed-up" Linear) (map (series runs) chunkings)],
+          figuresData = object ["model" .= show model, "rows" .= map rowJson runs]
         }
   where
-    at w c = (optionModel o) {modelWorkers = w, modelChunking = c}
-    most = maximum (optionWorkers o)
+    at w c = model {modelWorkers = w, modelChunking = c}
+    most = maximum workers
     better a@(_, _, x) b@(_, _, y) = if speedup y > speedup x then b else a
     verdict (w, c, x) =
       "best: " ++ fixed 2 (speedup x) ++ " times one worker's work, with " ++ show w ++ " workers and " ++ chunkingName c ++ " chunks"

@@ -5,6 +5,7 @@ module Maru.Control.Sim.Lock.Names
   )
 where
 
+import Data.Bits (popCount)
 import Data.Char (isDigit)
 import Data.List (intercalate)
 import Maru.Control.Sim.Lock.Model
@@ -54,8 +55,8 @@ algorithmFromName text = case break (== ':') text of
     unset = CnaKnobs (Just defaultRange) 0 Nothing Nothing
     finish c = if cnaReduction c == 0 then c {cnaReduction = impliedReduction c} else c
     cnaKey (k, v) c = case k of
-      "handoff_range" -> (\n -> c {cnaRange = if n == 0 then Nothing else Just n}) <$> whole 0 k v
-      "shuffle_reduction" -> (\n -> c {cnaReduction = n}) <$> whole 1 k v
+      "handoff_range" -> if v == "0" then Right c {cnaRange = Nothing} else (\n -> c {cnaRange = Just n}) <$> range k v
+      "shuffle_reduction" -> (\n -> c {cnaReduction = n}) <$> range k v
       "max_bypass" -> (\n -> c {cnaBypass = Just n}) <$> whole 0 k v
       "deadline_ns" -> (\n -> c {cnaDeadline = Just (fromIntegral n)}) <$> whole 1 k v
       "deadline" -> (\t -> c {cnaDeadline = Just t}) <$> duration v
@@ -66,6 +67,12 @@ whole :: Int -> String -> String -> Either String Int
 whole least key text = case readMaybe text of
   Just n | all (`elem` "0123456789xXabcdefABCDEF") text, n >= fromIntegral least, n <= 2 ^ (40 :: Int) -> Right (fromInteger n)
   _ -> Left (key ++ " needs a number of at least " ++ show least ++ ", not '" ++ text ++ "'")
+
+-- | As @maru\/lock.h@ has it.
+range :: String -> String -> Either String Int
+range key text = case whole 1 key text of
+  Right n | n <= defaultRange, popCount n == 1 -> Right n
+  _ -> Left (key ++ " needs a power of two from 1 to " ++ show defaultRange ++ ", not '" ++ text ++ "'")
 
 -- | Nanoseconds of @500ns@, @25us@, @1ms@ or @1s@; a number alone is nanoseconds.
 duration :: String -> Either String Double
