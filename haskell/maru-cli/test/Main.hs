@@ -278,11 +278,11 @@ plans =
         let raced rounds runs = iterate (record (Map.fromList runs)) (start "" (map fst (drop 1 runs))) !! rounds
             ran fastest = IoTune.ioTuned (raced 3 [("", 2), ("--io-delegate=never", 1.9), (fastest, 1)])
             hint again rounds = Just (raced rounds [("", 2), ("--io-delegate=hint", again)])
-        tunedEnvironment (ran "--io-delegate=hint" (hint 1 3)) @?= Just [("MARU_RUN_FLAGS", "--io-delegate=hint")]
+        tunedEnvironment (ran "--io-delegate=hint" (hint 1 6)) @?= Just [("MARU_RUN_FLAGS", "--io-delegate=hint")]
         tunedEnvironment (ran "--io-delegate=never" Nothing) @?= Nothing
         -- The winner of a search runs again; that counts.
-        tunedEnvironment (ran "--io-delegate=hint" (hint 2 3)) @?= Nothing
-        tunedEnvironment (ran "--io-delegate=hint" (hint 1 2)) @?= Nothing
+        tunedEnvironment (ran "--io-delegate=hint" (hint 2 6)) @?= Nothing
+        tunedEnvironment (ran "--io-delegate=hint" (hint 1 5)) @?= Nothing
         profileFlags (Profile "p" "io" [("A", "b"), ("MARU_RUN_FLAGS", "--io=auto --io-delegate=hint")] "" Null) @?= ([("A", "b")], ["--io=auto", "--io-delegate=hint"]),
       testCase "the counters of input and output" $ do
         decodeIo (ByteString.replicate 100 0) @?= Nothing

@@ -98,20 +98,34 @@ race =
     [ testCase "a clear winner is a gain" $
         verdict (rounds 3 (\_ c -> Just (if c == 'b' then 1 else 2)) (start 'a' "bc")) @?= Gain 'b' 2,
       testCase "equal settings are no gain" $
-        verdict (rounds 5 (\_ _ -> Just 1) (start 'a' "b")) @?= NoGain (Just ('b', 1)),
+        verdict (rounds 6 (\_ _ -> Just 1) (start 'a' "b")) @?= NoGain (Just ('b', 1)),
       testCase "a lead that one round contradicts is no gain" $
-        verdict (rounds 4 (\i c -> Just (if c == 'b' && i /= 2 then 1 else 1.5)) (start 'a' "b"))
+        verdict (rounds 4 (\i c -> Just (if c == 'b' && i /= 2 then 1 else 1.5)) (start 'a' "bc"))
           @?= NoGain (Just ('b', 1.5)),
       testCase "of two, one round of twelve does not hide a gain; of more it does" $ do
         let cost i c = Just (if c == 'b' && i /= (2 :: Int) then 1 else 1.5)
         verdict (rounds 12 cost (start 'a' "b")) @?= Gain 'b' 1.5
         verdict (rounds 12 cost (start 'a' "bc")) @?= NoGain (Just ('b', 1.5)),
       testCase "a gain below the threshold is none" $
-        verdict (rounds 5 (\_ c -> Just (if c == 'b' then 0.99 else 1)) (start 'a' "b"))
+        verdict (rounds 6 (\_ c -> Just (if c == 'b' then 0.99 else 1)) (start 'a' "b"))
           @?= NoGain (Just ('b', 1 / 0.99)),
       testCase "two rounds are not enough" $
-        verdict (rounds 2 (\_ c -> Just (if c == 'b' then 1 else 2)) (start 'a' "b"))
-          @?= Undecided 2,
+        verdict (rounds 2 (\_ c -> Just (if c == 'b' then 1 else 2)) (start 'a' "bc"))
+          @?= Undecided 2 3,
+      testCase "of two no five rounds are enough: by chance one is ahead in each" $ do
+        let r = rounds 5 (\_ c -> Just (if c == 'b' then 1 else 2)) (start 'a' "b")
+        verdict r @?= Undecided 5 6
+        decided r @?= False,
+      testCase "of two it goes on until the interval of their ratios decides" $ do
+        let clear = rounds 6 (\_ c -> Just (if c == 'b' then 1 else 2)) (start 'a' "b")
+            swings i c = Just (if c == 'b' && even (i :: Int) then 1 else 1.5)
+            unclear n = rounds n swings (start 'a' "b")
+        (decided clear, verdict clear) @?= (True, Gain 'b' 2)
+        map (decided . unclear) [6, 20, 39, 40] @?= [False, False, False, True]
+        decided (rounds 6 swings (start 'a' "bc")) @?= False,
+      testCase "two that differ by too little to matter are not raced on" $ do
+        let r = rounds 6 (\i c -> Just (if c == 'b' && odd i then 0.99 else 1)) (start 'a' "b")
+        (decided r, verdict r) @?= (True, NoGain (Just ('b', 1 / 0.995))),
       testCase "a hopeless setting is dropped, the baseline never" $
         entrants (rounds 3 (\_ c -> Just (if c == 'c' then 1 else 9)) (start 'a' "bc")) @?= "ca",
       testCase "a setting that fails leaves the race" $

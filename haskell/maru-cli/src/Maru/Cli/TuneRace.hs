@@ -27,6 +27,7 @@ import Maru.Cli.Group (statusWithin)
 import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Control.Race
+import Maru.Control.Ratio (mostPairs)
 import Maru.Control.Statistics
 import Maru.Native.Probe (scratchDescriptor)
 import System.Exit (ExitCode (..))
@@ -35,9 +36,9 @@ import System.Posix.IO (closeFd)
 import System.Posix.Process (getProcessID)
 import System.Process
 
--- | Most rounds of a race that decides; one that is this close will not be decided by more.
+-- | Most rounds of a race that decides.
 mostRounds :: Int
-mostRounds = 15
+mostRounds = mostPairs
 
 -- | Most rounds of a search; the last race decides.
 searchRounds :: Int
@@ -122,9 +123,10 @@ withScratch name act = bracket create closeFd $ \fd -> do
   where
     create = scratchDescriptor name >>= either (problem unavailable . ("no memory for a run's report: " ++)) pure
 
-undecidedLine :: Int -> String
-undecidedLine count =
-  "undecided: there was time for " ++ show count ++ " of at least " ++ show fewestRounds ++ " rounds; give a longer --budget"
+-- | Of the rounds that were run and those that are needed.
+undecidedLine :: Int -> Int -> String
+undecidedLine count needed =
+  "undecided: there was time for " ++ show count ++ " of at least " ++ show needed ++ " rounds; give a longer --budget"
 
 -- | Of the columns of 'raceRows' behind the setting's.
 raceHeads :: [(Align, String)]
@@ -140,7 +142,7 @@ raceRows name race = [row c (summarise sample) | (c, ts) <- Map.toList (times ra
 raceLine :: Ord c => (String, String) -> (c -> String) -> Race c -> String
 raceLine (alone, is) name race = case verdict race of
   Gain c ratio -> "gain: " ++ faster ratio ++ " faster with " ++ name c
-  Undecided count -> undecidedLine count
+  Undecided count needed -> undecidedLine count needed
   NoGain Nothing | Map.size (times race) <= 1 -> "no gain: nothing but " ++ alone ++ " ran"
   NoGain (Just (c, ratio)) | ratio > 1 -> "no gain: the best, " ++ name c ++ ", is " ++ faster ratio ++ " faster in the median, which is within the noise"
   NoGain _ -> "no gain: " ++ alone ++ " " ++ is ++ " the fastest"

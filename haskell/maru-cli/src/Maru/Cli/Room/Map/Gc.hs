@@ -229,10 +229,7 @@ against race = case verdict race of
   NoGain (Just (s, _)) -> of' s
   _ -> Nothing
   where
-    of' s = do
-      base <- Map.lookup (raceBaseline race) (times race)
-      own <- Map.lookup s (times race)
-      (,) s . estimate <$> nonEmpty (zipWith (/) base own)
+    of' s = (,) s . estimate <$> ratiosTo race s
 
 verdictLine :: Objective -> Map.Map Settings String -> Bool -> Search String String -> Race Settings -> String
 verdictLine objective failed whole found race = case (verdict race, against race) of
@@ -240,7 +237,7 @@ verdictLine objective failed whole found race = case (verdict race, against race
   _ | winner == raceBaseline race -> "no gain: nothing that was tried is better than the present settings" ++ unfinished
   _ | Just why <- Map.lookup winner failed -> "no gain: the best, " ++ shown winner ++ ", failed: " ++ why
   (Gain s _, Just (_, e)) -> "gain: " ++ less e ++ " with " ++ shown s ++ unfinished
-  (Undecided count, _) -> undecidedLine count
+  (Undecided count needed, _) -> undecidedLine count needed
   (_, Just (s, e))
     | estimateMedian e > 1 -> "no gain: the best, " ++ shown s ++ ", needs " ++ less e ++ ", which is within the noise"
   _ -> "no gain: the best of the search, " ++ shown winner ++ ", was not better in the last race" ++ unfinished

@@ -205,17 +205,13 @@ leading race = case verdict race of
   NoGain (Just (setting, _)) -> against setting
   _ -> Nothing
   where
-    against setting = do
-      base <- Map.lookup AsItIs (times race)
-      own <- Map.lookup setting (times race)
-      (,) setting . estimate <$> nonEmpty (zipWith (/) base own)
+    against setting = (,) setting . estimate <$> ratiosTo race setting
 
 waitVerdict :: Reached -> Race Setting -> String
 waitVerdict (Reached False _ False) _ = "no gain: nothing waits (no MPI rank, no part of maru, no loop that polls was seen)"
 waitVerdict _ race = case (verdict race, leading race) of
   (Gain _ _, Just (s, e)) -> "gain: " ++ times' e ++ " as fast with " ++ named s
-  (Undecided count, _) ->
-    undecidedLine count
+  (Undecided count needed, _) -> undecidedLine count needed
   (_, Just (s, e))
     | estimateMedian e > 1 -> "no gain: the best, " ++ named s ++ ", is " ++ times' e ++ " as fast, which is within the noise"
     | otherwise -> "no gain: as it is it is the fastest"
