@@ -37,6 +37,18 @@ int mr_sealed_memfd(const char *name, size_t size) {
   return fd;
 }
 
+int mr_write_at(int fd, const void *bytes, size_t length, uint64_t at) {
+  for (size_t done = 0; done < length;) {
+    ssize_t n = pwrite(fd, (const uint8_t *)bytes + done, length - done, (off_t)(at + done));
+    if (n < 0 && errno == EINTR)
+      continue;
+    if (n <= 0)
+      return n < 0 ? -errno : -ENOSPC;
+    done += (size_t)n;
+  }
+  return 0;
+}
+
 /* The file system that all memfds lie in. */
 static int memfd_device(dev_t *device) {
   struct stat status;

@@ -7,6 +7,7 @@
 #define MARU_BASE_SHARED_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/stat.h>
 
 #define MR_CACHE_LINE 64
@@ -21,6 +22,10 @@ int mr_file_allowed(size_t size);
 /* A memfd of `size` bytes, sealed against resizing (and further sealing), close
  * on exec.  Returns the descriptor or -errno; -EFBIG beyond RLIMIT_FSIZE (ulimit -f). */
 int mr_sealed_memfd(const char *name, size_t size);
+
+/* Writes all of it there.  pwrite alone stops short at a limit (ulimit -f, no room), and only the
+ * next call says which.  0 or -errno. */
+int mr_write_at(int fd, const void *bytes, size_t length, uint64_t at);
 
 /* Opens by O_PATH what `path` leads to, if that is a memfd; of *status its type, user,
  * size, inode and device are known.

@@ -4,6 +4,7 @@
 #include "diff.h"
 #include "end.h"
 #include "settings.h"
+#include "shared.h"
 #include "store.h"
 
 #include <errno.h>
@@ -66,16 +67,18 @@ static uint64_t sum_of_code(void) {
 
 /* NULL: then errno is 0 where it is no such page. */
 static struct mr_checkpoint_page *map_page(const char *named) {
+  const size_t size = sizeof(struct mr_checkpoint_page);
   struct stat is;
+  void *at = MAP_FAILED;
   int fd = open(named, O_RDWR | O_CLOEXEC);
   if (fd < 0)
     return NULL;
-  void *at = fstat(fd, &is) < 0 || (size_t)is.st_size < sizeof(struct mr_checkpoint_page)
-                 ? MAP_FAILED
-                 : mmap(NULL, sizeof(struct mr_checkpoint_page), PROT_READ | PROT_WRITE, MAP_SHARED,
-                        fd, 0);
-  close(fd);
   errno = 0;
+  if (fstat(fd, &is) == 0 && (size_t)is.st_size >= size)
+    at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  int error = errno;
+  close(fd);
+  errno = error;
   return at == MAP_FAILED ? NULL : at;
 }
 
@@ -188,10 +191,13 @@ static int write_slots(struct mr_checkpoints *all, int fd, struct mr_checkpoint_
   size_t length = count * sizeof *slots;
   head->slots = (end + sizeof *slots - 1) & ~(uint64_t)(sizeof *slots - 1);
   head->slot_count = count;
-  if (pwrite(fd, slots, length, (off_t)head->slots) != (ssize_t)length ||
-      ftruncate(fd, (off_t)(head->slots + length)) < 0 ||
-      pwrite(fd, head, sizeof *head, 0) != sizeof *head)
-    return errno != 0 ? -errno : -ENOSPC;
+  int rc = mr_write_at(fd, slots, length, head->slots);
+  if (rc == 0 && ftruncate(fd, (off_t)(head->slots + length)) < 0)
+    rc = -errno;
+  if (rc == 0)
+    rc = mr_write_at(fd, head, sizeof *head, 0);
+  if (rc < 0)
+    return rc;
   all->line->bytes = head->slots + length + count * MR_PAGE;
   all->line->changed = mr_store_changed(all->store) * MR_PAGE;
   return 0;
@@ -207,7 +213,6 @@ static int write_to(struct mr_checkpoints *all, uint32_t number, char *why) {
                                     .core = MR_PAGE};
   int fd = open_file(all, all->me, number, O_RDWR);
   int rc = fd < 0 ? -errno : all->calls.write(fd, all->store, &head, why, MR_CHECKPOINT_WHY);
-  errno = 0;
   if (rc == 0)
     rc = write_slots(all, fd, &head);
   if (fd >= 0)

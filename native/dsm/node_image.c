@@ -4,6 +4,7 @@
 
 #include "save.h"
 #include "settings.h"
+#include "shared.h"
 #include "store.h"
 
 #include <errno.h>
@@ -45,15 +46,9 @@ struct placed {
 
 static int put_at(void *context, const void *bytes, size_t length) {
   struct placed *to = context;
-  while (length > 0) {
-    ssize_t n = pwrite(to->file, bytes, length, (off_t)to->at);
-    if (n <= 0)
-      return n < 0 ? -errno : -ENOSPC;
-    to->at += (uint64_t)n;
-    bytes = (const uint8_t *)bytes + n;
-    length -= (size_t)n;
-  }
-  return 0;
+  int rc = mr_write_at(to->file, bytes, length, to->at);
+  to->at += length;
+  return rc;
 }
 
 /* Known to the store by numbers that are no addresses of the program's. */

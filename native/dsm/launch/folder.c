@@ -13,6 +13,7 @@
 #include "keep.h"
 
 #include "../diff.h"
+#include "shared.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -314,17 +315,17 @@ int mr_folder_write(const struct keep *keep, unsigned nodes) {
 /* To their slots. */
 static int read_pages(int from, int pages, const struct mr_slots *slots, struct sum *sum) {
   static uint8_t piece[PIECE];
-  for (size_t i = 0, count; i < slots->count; i += count) {
+  int rc = 0;
+  for (size_t i = 0, count; i < slots->count && rc == 0; i += count) {
     count = mr_slots_row(slots, i, PIECE / MR_PAGE);
     size_t size = count * MR_PAGE;
     ssize_t n = mr_slots_read_at(from, piece, size, sum->length);
     if (n != (ssize_t)size)
       return n < 0 ? (int)n : -EBADMSG;
     add_to(sum, piece, size);
-    if (pwrite(pages, piece, size, (off_t)((uint64_t)slots->each[i] * MR_PAGE)) != (ssize_t)size)
-      return errno != 0 ? -errno : -ENOSPC;
+    rc = mr_write_at(pages, piece, size, (uint64_t)slots->each[i] * MR_PAGE);
   }
-  return 0;
+  return rc;
 }
 
 /* How long the first part is, its own head says. */

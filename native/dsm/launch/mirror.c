@@ -2,6 +2,7 @@
 #include "mirror.h"
 
 #include "../diff.h"
+#include "shared.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -128,8 +129,7 @@ static int take_piece(const struct keep *keep, const struct mr_frame *frame, con
   size_t length = frame->length - sizeof at;
   if (length == 0)
     return ftruncate(file, (off_t)at) < 0 ? -errno : 0;
-  ssize_t n = pwrite(file, body + sizeof at, length, (off_t)at);
-  return n == (ssize_t)length ? 0 : n < 0 ? -errno : -ENOSPC;
+  return mr_write_at(file, body + sizeof at, length, at);
 }
 
 /* ---- the launcher -------------------------------------------------------------------------- */

@@ -13,6 +13,7 @@
 #include "iostreams.h"
 #include "jump.h"
 #include "process.h"
+#include "shared.h"
 #include "statics.h"
 
 #include <dirent.h>
@@ -302,11 +303,9 @@ static int put_piece(void *context, uint8_t *at, size_t length) {
 }
 
 static int put_at(int file, uint64_t *at, const void *bytes, size_t length) {
-  ssize_t n = pwrite(file, bytes, length, (off_t)*at);
-  if (n != (ssize_t)length)
-    return n < 0 ? -errno : -ENOSPC;
+  int rc = mr_write_at(file, bytes, length, *at);
   *at += length;
-  return 0;
+  return rc;
 }
 
 /* The last to be known comes first. */
