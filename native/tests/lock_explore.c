@@ -6,6 +6,7 @@
 #include "../explore/explore.h"
 #include "../lock/kinds.h"
 #include "check.h"
+#include "two_sockets.h"
 
 #define TASKS_MAX 7
 #define NO_PROMISE UINT64_MAX
@@ -50,20 +51,6 @@ struct world {
   unsigned before_asks[TASKS_MAX];
   const struct maru_lock_node *oldest;
 };
-
-/* ---- two sockets, in place of place.c ----------------------------------- */
-
-int mr_place_read(struct mr_place *place) {
-  *place = (struct mr_place){.sockets = 2};
-  return 0;
-}
-
-void mr_place_free(struct mr_place *place) { (void)place; }
-
-uint32_t mr_place_here(const struct mr_place *place) {
-  (void)place;
-  return explore_task() % 2;
-}
 
 /* ---- the scene ---------------------------------------------------------- */
 

@@ -3,15 +3,10 @@
 #include <maru/lock.h>
 
 #include "check.h"
+#include "locks.h"
 
 #include <pthread.h>
 #include <stdlib.h>
-
-#ifdef __SANITIZE_THREAD__
-#define FIRST_KIND MARU_LOCK_TTAS /* GCC's does not know pthread_mutex_clocklock */
-#else
-#define FIRST_KIND MARU_LOCK_PTHREAD
-#endif
 
 #define THREADS 4
 #define ROUNDS 3000
@@ -29,15 +24,6 @@ struct visitor {
   uint64_t number, taken;
   pthread_t thread;
 };
-
-static struct timespec in_us(clockid_t clock, long us) {
-  struct timespec then;
-  clock_gettime(clock, &then);
-  then.tv_nsec += us * 1000;
-  then.tv_sec += then.tv_nsec / 1000000000;
-  then.tv_nsec %= 1000000000;
-  return then;
-}
 
 static bool ask(struct maru_mutex *mutex, uint64_t *seed) {
   uint64_t random = next_random(seed) >> 32;

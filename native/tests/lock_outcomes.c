@@ -3,24 +3,12 @@
 #include <maru/lock.h>
 
 #include "check.h"
+#include "locks.h"
 
 #include <malloc.h>
 #include <pthread.h>
 
-#ifdef __SANITIZE_THREAD__
-#define FIRST_KIND MARU_LOCK_TTAS /* GCC's does not know pthread_mutex_clocklock */
-#else
-#define FIRST_KIND MARU_LOCK_PTHREAD
-#endif
-
 #define MS INT64_C(1000000)
-
-static struct timespec in_ms(clockid_t clock, int64_t ms) {
-  struct timespec now;
-  clock_gettime(clock, &now);
-  int64_t ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec + ms * MS;
-  return (struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
-}
 
 static struct maru_lock *make(const char *text) {
   struct maru_lock_options options;
@@ -146,20 +134,18 @@ static void held_lock(struct maru_lock *lock) {
   CHECK_EQUAL(maru_lock_acquire_until(lock, &other, CLOCK_PROCESS_CPUTIME_ID, &until), -EINVAL);
   CHECK_EQUAL(maru_lock_acquire_until(lock, &other, CLOCK_REALTIME, &until), -ETIMEDOUT);
   int64_t begin = maru_now_ns();
-  until = in_ms(CLOCK_MONOTONIC, 20);
+  until = in_us(CLOCK_MONOTONIC, 20000);
   CHECK_EQUAL(maru_lock_acquire_until(lock, &other, CLOCK_MONOTONIC, &until), -ETIMEDOUT);
   CHECK(maru_now_ns() - begin >= 20 * MS);
   begin = maru_now_ns();
-  until = in_ms(CLOCK_REALTIME, 70); /* longer than one slice */
+  until = in_us(CLOCK_REALTIME, 70000); /* longer than one slice */
   CHECK_EQUAL(maru_lock_acquire_until(lock, &other, CLOCK_REALTIME, &until), -ETIMEDOUT);
   CHECK(maru_now_ns() - begin >= 69 * MS);
   maru_lock_release(lock, &hold);
 }
 
 static void give_up(struct maru_lock *lock, struct maru_hold *hold) {
-  struct timespec soon = in_ms(CLOCK_MONOTONIC, 0);
-  soon.tv_sec += soon.tv_nsec >= 999900000;
-  soon.tv_nsec = (soon.tv_nsec + 100000) % 1000000000;
+  struct timespec soon = in_us(CLOCK_MONOTONIC, 100);
   CHECK_EQUAL(maru_lock_acquire_until(lock, hold, CLOCK_MONOTONIC, &soon), -ETIMEDOUT);
 }
 

@@ -3,6 +3,7 @@
 #include <maru/lock.h>
 
 #include "check.h"
+#include "locks.h"
 #include "shared.h"
 
 #include <pthread.h>
@@ -40,15 +41,6 @@ static struct maru_shared_lock *attach(struct scene *scene) {
   struct maru_shared_lock *lock;
   CHECK_EQUAL(maru_shared_lock_attach(&lock, scene->lock), 0);
   return lock;
-}
-
-static struct timespec in_us(clockid_t clock, long us) {
-  struct timespec then;
-  clock_gettime(clock, &then);
-  then.tv_nsec += us * 1000;
-  then.tv_sec += then.tv_nsec / 1000000000;
-  then.tv_nsec %= 1000000000;
-  return then;
 }
 
 /* Every way to ask for it. */

@@ -2,14 +2,9 @@
 #include <maru/lock.h>
 
 #include "check.h"
+#include "locks.h"
 
 #include <pthread.h>
-
-#ifdef __SANITIZE_THREAD__
-#define FIRST_KIND MARU_LOCK_TTAS /* GCC's does not know pthread_mutex_clocklock */
-#else
-#define FIRST_KIND MARU_LOCK_PTHREAD
-#endif
 
 #define THREADS 4
 
@@ -25,15 +20,6 @@ struct visitor {
   unsigned number;
   pthread_t thread;
 };
-
-static struct timespec in_us(clockid_t clock, long us) {
-  struct timespec then;
-  clock_gettime(clock, &then);
-  then.tv_nsec += us * 1000;
-  then.tv_sec += then.tv_nsec / 1000000000;
-  then.tv_nsec %= 1000000000;
-  return then;
-}
 
 /* Every way to ask for the lock; true when it is ours. */
 static bool ask(struct maru_lock *lock, struct maru_hold *hold, uint64_t *seed) {

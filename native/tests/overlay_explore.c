@@ -7,6 +7,7 @@
 #include "../explore/explore.h"
 #include "check.h"
 #include "futex.h"
+#include "two_sockets.h"
 
 #define TASKS_MAX 6
 
@@ -30,20 +31,6 @@ struct world {
 };
 
 static struct { uint64_t queued, handed_on, impatient, set_aside; } seen;
-
-/* ---- two sockets -------------------------------------------------------------- */
-
-int mr_place_read(struct mr_place *place) {
-  *place = (struct mr_place){.sockets = 2};
-  return 0;
-}
-
-void mr_place_free(struct mr_place *place) { (void)place; }
-
-uint32_t mr_place_here(const struct mr_place *place) {
-  (void)place;
-  return explore_task() % 2;
-}
 
 /* ---- glibc -------------------------------------------------------------------- */
 

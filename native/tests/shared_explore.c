@@ -6,8 +6,8 @@
 
 #include "../explore/explore.h"
 #include "../explore/robust.h"
-#include "../lock/place.h"
 #include "check.h"
+#include "two_sockets.h"
 
 #include <errno.h>
 #include <stdalign.h>
@@ -32,20 +32,6 @@ static struct world {
   int inside;                                    /* -1: nobody */
   uint64_t value, expected;
 } world;
-
-/* ---- two sockets, in place of place.c ----------------------------------- */
-
-int mr_place_read(struct mr_place *place) {
-  *place = (struct mr_place){.sockets = 2};
-  return 0;
-}
-
-void mr_place_free(struct mr_place *place) { (void)place; }
-
-uint32_t mr_place_here(const struct mr_place *place) {
-  (void)place;
-  return explore_task() % 2;
-}
 
 /* ---- the scene ---------------------------------------------------------- */
 

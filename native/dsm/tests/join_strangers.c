@@ -11,6 +11,7 @@
 #include "../join.h"
 
 #include "check.h"
+#include "loopback.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -38,15 +39,8 @@ static int seconds = SECONDS;
 /* ---- nodes ------------------------------------------------------------------- */
 
 static void listen_all(int backlog) {
-  for (int node = 0; node < NODES; node++) {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof address;
-    listeners[node] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK(bind(listeners[node], (struct sockaddr *)&address, size) == 0 &&
-          listen(listeners[node], backlog) == 0 &&
-          getsockname(listeners[node], (struct sockaddr *)&address, &size) == 0);
-    memcpy(&addresses[node], &address, sizeof address);
-  }
+  for (int node = 0; node < NODES; node++)
+    listeners[node] = listen_on_loopback(backlog, &addresses[node]);
 }
 
 static void close_all(void) {

@@ -5,10 +5,9 @@
 #include "../transport.h"
 
 #include "check.h"
+#include "loopback.h"
 
-#include <netinet/in.h>
 #include <poll.h>
-#include <sys/socket.h>
 
 #define NODES 3
 #define JOIN_SECONDS 20
@@ -106,23 +105,13 @@ static void write_then(void *unused) {
   mr_transport_close(transport);
 }
 
-static void listen_on_loopback(int node) {
-  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-  socklen_t size = sizeof address;
-  listeners[node] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  CHECK(bind(listeners[node], (struct sockaddr *)&address, size) == 0 &&
-        listen(listeners[node], NODES) == 0 &&
-        getsockname(listeners[node], (struct sockaddr *)&address, &size) == 0);
-  memcpy(&addresses[node], &address, sizeof address);
-}
-
 int main(void) {
   void (*const roles[NODES])(void *) = {sleep_on, write_and_stop, write_then};
   pid_t started[NODES];
   for (int i = 0; i < PIPES; i++)
     CHECK_EQUAL(pipe(pipes[i]), 0);
   for (int node = 0; node < NODES; node++)
-    listen_on_loopback(node);
+    listeners[node] = listen_on_loopback(NODES, &addresses[node]);
   for (int node = 0; node < NODES; node++)
     started[node] = start(roles[node], NULL);
   for (int node = 0; node < NODES; node++)

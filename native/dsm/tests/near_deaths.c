@@ -19,13 +19,12 @@
 #include "../transport.h"
 
 #include "check.h"
+#include "loopback.h"
 #include "shared.h"
 
 #include <maru/wait.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 
 #define NODES 3u
 #define PAGES 4u
@@ -408,15 +407,19 @@ static void hear_no_answer(void *unused) {
   hear_to_the_end(meet(1), 0);
 }
 
+static void lie(struct meeting *meeting) {
+  char why[256];
+  shake_hands(meeting, true);
+  int64_t deadline = maru_now_ns() + INT64_C(1000000000) * JOIN_SECONDS;
+  CHECK_EQUAL(
+      mr_near_connect(meeting->near, meeting->cards, meeting->fds, deadline, why, sizeof why), 0);
+  CHECK(!mr_near_has(meeting->near, 1) && strstr(why, "it cannot reach this node's") != NULL);
+}
+
 static void meet_and_lie(void *unused) {
   struct meeting meeting;
-  char why[256];
   (void)unused;
-  shake_hands(&meeting, true);
-  int64_t deadline = maru_now_ns() + INT64_C(1000000000) * JOIN_SECONDS;
-  CHECK_EQUAL(mr_near_connect(meeting.near, meeting.cards, meeting.fds, deadline, why, sizeof why),
-              0);
-  CHECK(!mr_near_has(meeting.near, 1) && strstr(why, "it cannot reach this node's") != NULL);
+  lie(&meeting);
   mr_near_close(meeting.near);
 }
 
@@ -483,12 +486,8 @@ static void speak_as_second(void *unused) {
 /* The first was not what its card said, and reached otherwise. */
 static void lie_and_die(void *unused) {
   struct meeting meeting;
-  char why[256];
   (void)unused;
-  shake_hands(&meeting, true);
-  int64_t deadline = maru_now_ns() + INT64_C(1000000000) * JOIN_SECONDS;
-  CHECK_EQUAL(mr_near_connect(meeting.near, meeting.cards, meeting.fds, deadline, why, sizeof why),
-              0);
+  lie(&meeting);
   kill(getpid(), SIGKILL);
 }
 
@@ -540,16 +539,6 @@ static void lie_as_second(void *unused) {
 
 /* ---- all of it -------------------------------------------------------------------------- */
 
-static void listen_on_loopback(int node) {
-  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-  socklen_t size = sizeof address;
-  listeners[node] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  CHECK(bind(listeners[node], (struct sockaddr *)&address, size) == 0 &&
-        listen(listeners[node], 2) == 0 &&
-        getsockname(listeners[node], (struct sockaddr *)&address, &size) == 0);
-  memcpy(&addresses[node], &address, sizeof address);
-}
-
 static void *share_pages(int *fd) {
   *fd = mr_sealed_memfd("maru-test", PAGES * MR_PAGE);
   void *at = mmap(NULL, PAGES * MR_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
@@ -562,7 +551,7 @@ static void begin(uint16_t count) {
   memory = share_pages(&share.memory);
   twins = share_pages(&share.twins);
   for (uint16_t node = 0; node < nodes; node++)
-    listen_on_loopback(node);
+    listeners[node] = listen_on_loopback(2, &addresses[node]);
 }
 
 static void end(const pid_t *pids, int first) {
@@ -587,7 +576,7 @@ static void again(void (*dying)(void *), void (*second)(void *), void (*other)(v
   begin(2);
   int first = listeners[0];
   struct sockaddr_storage first_address = addresses[0];
-  listen_on_loopback(0);
+  listeners[0] = listen_on_loopback(2, &addresses[0]);
   place = addresses[0];
   place_listens = listeners[0];
   listeners[0] = first;

@@ -7,9 +7,9 @@
 #include "../transport.h"
 
 #include "check.h"
+#include "loopback.h"
 
 #include <maru/wait.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -59,16 +59,6 @@ static void on_down(void *context, uint16_t from, bool farewell) {
 }
 
 static const struct mr_transport_sink sink = {on_message, on_down};
-
-static void listen_on_loopback(int node) {
-  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-  socklen_t size = sizeof address;
-  listeners[node] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  CHECK(bind(listeners[node], (struct sockaddr *)&address, size) == 0 &&
-        listen(listeners[node], NODES_MOST) == 0 &&
-        getsockname(listeners[node], (struct sockaddr *)&address, &size) == 0);
-  memcpy(&addresses[node], &address, sizeof address);
-}
 
 static struct mr_transport *join_within(uint16_t me, const char *name, int seconds,
                                         unsigned lost_after) {
@@ -409,11 +399,11 @@ static void run_again(const char *name) {
   pid_t started[NODES_MOST];
   snprintf(check_note, sizeof check_note, "(%s, again)", name);
   nodes = 3;
-  listen_on_loopback(0);
+  listeners[0] = listen_on_loopback(NODES_MOST, &addresses[0]);
   place = addresses[0];
   place_listens = listeners[0];
   for (uint16_t node = 0; node < nodes; node++)
-    listen_on_loopback(node);
+    listeners[node] = listen_on_loopback(NODES_MOST, &addresses[node]);
   started[0] = start(die, (void *)name);
   started[1] = start(outlive_as_1, (void *)name);
   started[2] = start(outlive_as_2, (void *)name);
@@ -433,7 +423,7 @@ static void run(const char *name, uint16_t count, void (*const roles[])(void *))
   snprintf(check_note, sizeof check_note, "(%s)", name);
   nodes = count;
   for (uint16_t node = 0; node < count; node++)
-    listen_on_loopback(node);
+    listeners[node] = listen_on_loopback(NODES_MOST, &addresses[node]);
   for (uint16_t node = 0; node < count; node++)
     started[node] = start(roles[node], (void *)name);
   for (uint16_t node = 0; node < count; node++)
