@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "group.h"
 
+#include "files.h"
 #include "numbers.h"
 
 #include <ctype.h>
@@ -23,37 +24,6 @@
 /* Threads that have just ended hold their group for a moment. */
 #define REMOVES 50
 #define REMOVE_NS 10000000
-
-/* ---- files -------------------------------------------------------------- */
-
-static int open_in(const char *folder, const char *name, int flags) {
-  char path[PATH_MAX];
-  if ((size_t)snprintf(path, sizeof path, "%s/%s", folder, name) >= sizeof path)
-    return -ENAMETOOLONG;
-  int fd = open(path, flags | O_CLOEXEC);
-  return fd < 0 ? -errno : fd;
-}
-
-static int read_in(const char *folder, const char *name, char *text, size_t room) {
-  int fd = open_in(folder, name, O_RDONLY);
-  if (fd < 0)
-    return fd;
-  ssize_t got = read(fd, text, room - 1);
-  int error = got < 0 ? -errno : 0;
-  close(fd);
-  text[got > 0 ? got : 0] = '\0';
-  text[strcspn(text, "\n")] = '\0';
-  return error;
-}
-
-static int write_in(const char *folder, const char *name, const char *text) {
-  int fd = open_in(folder, name, O_WRONLY);
-  if (fd < 0)
-    return fd;
-  int error = write(fd, text, strlen(text)) < 0 ? -errno : 0;
-  close(fd);
-  return error;
-}
 
 static bool is_unified(const char *folder) {
   struct statfs status;
@@ -79,7 +49,7 @@ static bool has_word(const char *text, const char *word, const char *separators)
 static bool read_effective(const char *path, struct mr_cpus *cpus) {
   char text[MR_CPUS_TEXT];
   const char *name = is_unified(path) ? "cpuset.cpus.effective" : "cpuset.effective_cpus";
-  return read_in(path, name, text, sizeof text) == 0 && mr_cpus_parse_list(text, cpus);
+  return mr_file_read(path, name, text, sizeof text) == 0 && mr_cpus_parse_list(text, cpus);
 }
 
 /* ---- home --------------------------------------------------------------- */
@@ -189,14 +159,15 @@ static bool may_write(const char *home, bool unified) {
 static bool has_domains(const char *home) {
   char path[PATH_MAX], type[32];
   bool found = false;
-  DIR *folder = read_in(home, "cgroup.type", type, sizeof type) == 0 ? opendir(home) : NULL;
+  DIR *folder = mr_file_read(home, "cgroup.type", type, sizeof type) == 0 ? opendir(home) : NULL;
   if (folder == NULL)
     return false;
   for (struct dirent *entry; !found && (entry = readdir(folder)) != NULL;) {
     if (entry->d_type != DT_DIR || entry->d_name[0] == '.' ||
         (size_t)snprintf(path, sizeof path, "%s/%s", home, entry->d_name) >= sizeof path)
       continue;
-    found = read_in(path, "cgroup.type", type, sizeof type) == 0 && strcmp(type, "threaded") != 0;
+    found =
+        mr_file_read(path, "cgroup.type", type, sizeof type) == 0 && strcmp(type, "threaded") != 0;
   }
   closedir(folder);
   return found;
@@ -213,7 +184,7 @@ const char *mr_group_home(pid_t pid, const struct mr_cpus *base, char home[MR_GR
     return snprintf(why, room, "another maru run has placed it"), why;
   if (strpbrk(home, " \n") != NULL)
     return snprintf(why, room, "the cgroup's name has spaces"), why;
-  if (unified && (read_in(home, "cgroup.controllers", text, sizeof text) < 0 ||
+  if (unified && (mr_file_read(home, "cgroup.controllers", text, sizeof text) < 0 ||
                   !has_word(text, "cpuset", " ")))
     return snprintf(why, room, "the controller cpuset does not serve %.150s", home), why;
   if (!may_write(home, unified))
@@ -257,8 +228,8 @@ static int take_memory(const char *path) {
   char home[MR_GROUP_PATH], nodes[MR_CPUS_TEXT];
   int error = home_of(path, home);
   if (error == 0)
-    error = read_in(home, "cpuset.mems", nodes, sizeof nodes);
-  return error < 0 ? error : write_in(path, "cpuset.mems", nodes);
+    error = mr_file_read(home, "cpuset.mems", nodes, sizeof nodes);
+  return error < 0 ? error : mr_file_write(path, "cpuset.mems", nodes);
 }
 
 int mr_group_make(const char *path, const char *cpus) {
@@ -267,14 +238,14 @@ int mr_group_make(const char *path, const char *cpus) {
     return -errno;
   int error = 0;
   if (made)
-    error = is_unified(path) ? write_in(path, "cgroup.type", "threaded") : take_memory(path);
-  return error < 0 ? error : write_in(path, "cpuset.cpus", cpus);
+    error = is_unified(path) ? mr_file_write(path, "cgroup.type", "threaded") : take_memory(path);
+  return error < 0 ? error : mr_file_write(path, "cpuset.cpus", cpus);
 }
 
 int mr_group_move(const char *path, pid_t tid) {
   char number[16];
   snprintf(number, sizeof number, "%d", (int)tid);
-  return write_in(path, threads_file(path), number);
+  return mr_file_write(path, threads_file(path), number);
 }
 
 /* Up to Linux 6.1 a move makes the thread forget what it was bound to. */
@@ -292,10 +263,14 @@ static int move_all_home(const char *path, const char *home, const struct mr_cpu
   char *line = NULL;
   size_t room = 0;
   int moved = 0, failed = 0;
-  int fd = open_in(path, threads_file(path), O_RDONLY);
-  FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
-  if (file == NULL)
-    return fd < 0 ? fd : -ENOMEM;
+  int fd = mr_file_open(path, threads_file(path), O_RDONLY);
+  if (fd < 0)
+    return fd;
+  FILE *file = fdopen(fd, "r");
+  if (file == NULL) {
+    close(fd);
+    return -ENOMEM;
+  }
   while (getline(&line, &room, file) > 0) {
     int error = move_home(home, (pid_t)mr_leading(line, 1, INT32_MAX, 0), group);
     moved++;
@@ -317,9 +292,9 @@ static bool has_groups(const char *path) {
 static void widen(const char *path, const char *home) {
   char text[MR_CPUS_TEXT];
   if (is_unified(path))
-    (void)write_in(path, "cpuset.cpus", "\n");
-  else if (read_in(home, "cpuset.cpus", text, sizeof text) == 0)
-    (void)write_in(path, "cpuset.cpus", text);
+    (void)mr_file_write(path, "cpuset.cpus", "\n");
+  else if (mr_file_read(home, "cpuset.cpus", text, sizeof text) == 0)
+    (void)mr_file_write(path, "cpuset.cpus", text);
 }
 
 int mr_group_remove(const char *path, const char *cpus) {
@@ -351,14 +326,14 @@ int mr_group_served(const char *home) {
   char text[512];
   if (!is_unified(home))
     return 1;
-  int error = read_in(home, "cgroup.subtree_control", text, sizeof text);
+  int error = mr_file_read(home, "cgroup.subtree_control", text, sizeof text);
   return error < 0 ? error : has_word(text, "cpuset", " ");
 }
 
 static bool has_value(const char *home, const char *group, const char *name) {
   char path[PATH_MAX], text[MR_CPUS_TEXT];
   snprintf(path, sizeof path, "%s/%s", home, group);
-  return read_in(path, name, text, sizeof text) == 0 && text[0] != '\0';
+  return mr_file_read(path, name, text, sizeof text) == 0 && text[0] != '\0';
 }
 
 /* Somebody has set CPUs or nodes of a group below, which could not be while it did not serve them.
@@ -379,5 +354,5 @@ static bool is_used(const char *home) {
 int mr_group_serve(const char *home, bool on) {
   if (!on && is_used(home))
     return -EBUSY;
-  return write_in(home, "cgroup.subtree_control", on ? "+cpuset" : "-cpuset");
+  return mr_file_write(home, "cgroup.subtree_control", on ? "+cpuset" : "-cpuset");
 }

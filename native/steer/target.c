@@ -1,13 +1,13 @@
 #define _GNU_SOURCE
 #include "target.h"
 
+#include "files.h"
 #include "group.h"
 #include "task.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -71,38 +71,20 @@ static bool lives(const struct mr_target *target) {
   return mr_start_time(target->tid) == target->start;
 }
 
-static int open_file(const struct mr_target *target, const char *root, int flags) {
-  char path[PATH_MAX];
-  if ((size_t)snprintf(path, sizeof path, "%s/%s", root, target->path) >= sizeof path)
-    return -ENAMETOOLONG;
-  int fd = open(path, flags | O_CLOEXEC);
-  return fd < 0 ? -errno : fd;
-}
-
-static int read_text(const struct mr_target *target, const char *root, char text[MR_VALUE_MAX]) {
-  int fd = open_file(target, root, O_RDONLY);
-  if (fd < 0)
-    return fd;
-  ssize_t got = read(fd, text, MR_VALUE_MAX - 1);
-  int error = got < 0 ? -errno : 0;
-  close(fd);
-  text[got > 0 ? got : 0] = '\0';
-  return error;
-}
-
 static int read_file(const struct mr_target *target, const char *root, char value[MR_VALUE_MAX]) {
   char text[MR_VALUE_MAX];
-  int error = read_text(target, root, text);
+  int error = mr_file_read(root, target->path, text, sizeof text);
   if (error < 0)
     return error;
   return mr_target_form(target, text, value) < 0 ? -ENODATA : 0;
 }
 
 bool mr_target_usable(const struct mr_target *target, const char *root, struct mr_cpus *usable) {
-  const struct mr_target online = {.path = "sys/devices/system/cpu/online"};
   char text[MR_VALUE_MAX];
   struct mr_cpus group;
-  if (target->tid == 0 || read_text(&online, root, text) < 0 || !mr_cpus_parse_list(text, usable))
+  if (target->tid == 0 ||
+      mr_file_read(root, "sys/devices/system/cpu/online", text, sizeof text) < 0 ||
+      !mr_cpus_parse_list(text, usable))
     return false;
   if (mr_group_cpus(target->tid, &group))
     mr_cpus_keep(usable, &group);
@@ -139,7 +121,7 @@ static int write_file(const struct mr_target *target, const char *root, const ch
     as_mask(value, text);
   else
     snprintf(text, sizeof text, "%s", value);
-  int fd = open_file(target, root, O_WRONLY);
+  int fd = mr_file_open(root, target->path, O_WRONLY);
   if (fd < 0)
     return fd;
   /* In a folder that stands for a machine a longer value would keep its end.  Overwritten, not cut
