@@ -1,8 +1,10 @@
 /* maru-reaper: commands that do not outlive who started them, however that ends.
  *
- *   maru-reaper                           the reaper (reaper.h); standard input says whom it looks
- * after maru-reaper PIPE COMMAND [ARGUMENT]... becomes the command, whose process group the reaper
- * knows by then: in a session of its own, if it does not lead a group already
+ *   maru-reaper
+ *       the reaper (reaper.h): standard input says whom it looks after
+ *   maru-reaper PIPE COMMAND [ARGUMENT]...
+ *       becomes the command, whose process group the reaper knows by then: in a session of its
+ *       own, if it does not lead a group already
  *
  * PIPE is the owner's end of what the reaper reads: /proc/OWNER/fd/N. The owner keeps it to itself
  * (close-on-exec): a process that inherited it would keep the reaper waiting when the owner is

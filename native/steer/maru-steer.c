@@ -1,7 +1,7 @@
 /* maru-steer: the hands of `maru run --io` and `maru attach`, and what puts back.
  *
- *   maru-steer keeper --tree PID [--root DIR] [--place affinity|cpusets] -- CONTROLLER
- * [ARGUMENT]... maru-steer repair [--root DIR] [--after PID]    (once that keeper has ended)
+ *   maru-steer keeper --tree PID [--root DIR] [--place affinity|cpusets] -- CONTROLLER [WORD]...
+ *   maru-steer repair [--root DIR] [--after PID]
  *   maru-steer move --tree PID --node NODE
  *
  * move brings the memory that the processes below PID have to one node, and prints how many
@@ -12,8 +12,8 @@
  * in the journal, on disk, before it is made (journal.h). It ends, and puts everything back, when
  * its standard input is at its end, when PID or the controller ends, or by SIGTERM, SIGINT or
  * SIGHUP. The process that started it holds the other end, so its death, however it comes, is seen
- * at once. If the keeper itself is killed the controller sees it and runs `repair`; if both are,
- * the next keeper does.
+ * at once. If the keeper itself is killed the controller sees it and runs `repair`, once PID, the
+ * keeper, has ended; if both are, the next keeper does.
  *
  * The controller has its answers on standard input and orders on descriptor 3; its standard
  * output is the keeper's.  Lines:

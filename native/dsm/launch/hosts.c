@@ -367,10 +367,6 @@ static int step_checkpoints(struct job *job) {
   return again;
 }
 
-static int sooner(int one, int other) {
-  return one < 0 || (other >= 0 && other < one) ? other : one;
-}
-
 /* ---- silent hosts ------------------------------------------------------------------------- */
 
 /* Where nodes are killed: how long a host may say nothing, in ms, and since when that has been so.
@@ -414,12 +410,12 @@ static void cut_off(struct job *job, const struct silence *silence) {
 static int patience_of(struct job *job, struct silence *silence) {
   int patience = mr_launch_input_patience(job, mr_launch_patience(job));
   if (job->keep != NULL)
-    patience = sooner(patience, step_checkpoints(job));
+    patience = mr_launch_sooner(patience, step_checkpoints(job));
   note_silence(job, silence);
   for (unsigned i = 0; i < all.count && silence->limit >= 0; i++) {
     int64_t left = cut_at(job, &all.host[i], silence) - mr_launch_now();
     if (all.host[i].from >= 0)
-      patience = sooner(patience, left > 0 ? (int)left : 0);
+      patience = mr_launch_sooner(patience, left > 0 ? (int)left : 0);
   }
   return patience;
 }

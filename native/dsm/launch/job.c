@@ -263,6 +263,10 @@ int mr_launch_patience(struct job *job) {
   return MR_LAUNCH_AGAIN_MS;
 }
 
+int mr_launch_sooner(int one, int other) {
+  return one < 0 || (other >= 0 && other < one) ? other : one;
+}
+
 static int read_grace(void) {
   const char *text = getenv("MARU_LAUNCH_GRACE");
   int64_t seconds;

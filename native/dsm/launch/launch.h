@@ -181,6 +181,8 @@ void mr_launch_end(struct job *job, int status);
 void mr_launch_leave(struct job *job, int signal);
 /* How long to wait for news, in ms; sends KILL when it is time to. */
 int mr_launch_patience(struct job *job);
+/* Of two such times the one that comes first; below 0: never. */
+int mr_launch_sooner(int one, int other);
 void mr_launch_say_why(const struct job *job);
 /* All nodes are gone, one of which was lost, and begin again: says so, and forgets what was true of
  * those. */

@@ -1,27 +1,24 @@
 /* maru-launch: starts the nodes of a job and watches them, on behalf of `maru launch`.
  *
- *     maru-launch -n NODES [--hosts FILE] -- COMMAND [ARGUMENT...]
- *         --report-fd FD --reporter MARU: notes there what nodes tell about their pages, and in the
- * end becomes `MARU report-launch FD STATUS` maru-launch --agent        one host's part, started by
- * the first form over ssh
- *
- *         --ckpt-every SECONDS, --ckpt-dir DIR, --resume DIR, --output held|now: keep.h
- *
- *     maru-launch --move NODE=HOST PID    asks the launcher PID for that: move.h
- *
- *     maru-launch --providers         those of libfabric that would serve here, or why none does
+ *   maru-launch -n NODES [--hosts FILE] -- COMMAND [ARGUMENT...]
+ *       --report-fd FD --reporter MARU: notes there what nodes tell about their pages, and in the
+ *       end becomes `MARU report-launch FD STATUS`
+ *       --ckpt-every, --ckpt-dir, --resume, --output, --recover, --journal: keep.h
+ *   maru-launch --agent                 one host's part, started by the first form over ssh
+ *   maru-launch --move NODE=HOST PID    asks the launcher PID for that: move.h
+ *   maru-launch --providers             those of libfabric that would serve here, or why none does
  *
  * Before:  binds one port per node, on the loopback interface if the job has one host, draws the
- * job's secret, and tells of them in the environment (MARU_DSM_*); a node inherits its own
- * listening socket. So no port can be taken by somebody else meanwhile. It also inherits a
- * descriptor from which it reads the secret. During: each node is a process group; each line of its
- * output appears whole, after
- *          "[NODE] ".  Node 0 has our standard input; the others' is empty.  HUP, INT and TERM end
- *          the job, the second of them at once; not a HUP or TERM that was ignored already (nohup).
+ *          job's secret, and tells of them in the environment (MARU_DSM_*).  A node inherits its
+ *          own listening socket, so nobody else can take its port meanwhile, and a descriptor from
+ *          which it reads the secret.
+ * During:  each node is a process group.  Each line of its output appears whole, after "[NODE] ".
+ *          Node 0 has our standard input; the others' is empty.  HUP, INT and TERM end the job,
+ *          the second of them at once; not a HUP or TERM that was ignored already (nohup).
  * After:   where one node failed, the others are ended (TERM, then KILL after MARU_LAUNCH_GRACE
  *          seconds), and one line says which and how, if no node said why.  No node outlives this
- * process: the kernel kills them if it dies.  With checkpoints all of this is done by a child
- * (watcher.c).
+ *          process: the kernel kills them if it dies.
+ * With checkpoints all of this is done by a child (watcher.c).
  *
  * Status:  125 maru failed, 126 the command cannot be executed, 127 it was not
  *          found, else that of the first node that failed by itself (128 + the signal that

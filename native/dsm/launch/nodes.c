@@ -357,10 +357,6 @@ static bool lingers(const struct job *job) {
   return false;
 }
 
-static int sooner(int one, int other) {
-  return one < 0 || (other >= 0 && other < one) ? other : one;
-}
-
 static void close_streams(struct node *node) {
   for (int k = 0; k < 2; k++) {
     if (node->streams[k].fd >= 0)
@@ -444,8 +440,8 @@ void mr_launch_watch(struct job *job, int control, void (*controlled)(struct job
     polled[count++] = (struct pollfd){.fd = control, .events = POLLIN};
     polled[count++] = mr_launch_input_from(job);
     polled[count++] = mr_launch_input_to(job);
-    int patience = sooner(mr_launch_input_patience(job, mr_launch_patience(job)),
-                          job->keep != NULL ? job->keeps->step(job) : -1);
+    int patience = mr_launch_sooner(mr_launch_input_patience(job, mr_launch_patience(job)),
+                                    job->keep != NULL ? job->keeps->step(job) : -1);
     /* What waited to send may have heard of a child's end. */
     int ready = poll(polled, count, job->reaps ? 0 : patience);
     for (unsigned i = 0; i < 2 * job->here; i++)
