@@ -104,13 +104,6 @@ int boost_boards_put(struct boost_boards *boards, struct boost_board *made) {
   return 0;
 }
 
-unsigned boost_boards_of(const struct boost_boards *boards, uid_t user) {
-  unsigned count = 0;
-  for (unsigned i = 0; i < BOOST_BOARDS; i++)
-    count += boards->slots[i] != NULL && boards->slots[i]->status.st_uid == user;
-  return count;
-}
-
 unsigned boost_board_settle(struct boost_board *one) {
   unsigned failed = 0;
   for (uint32_t i = 0; i < MARU_WAIT_CHANNELS; i++) {

@@ -53,8 +53,6 @@ int boost_board_lock(struct boost_board *one);
 void boost_board_free(struct boost_board *one);
 /* Gives it a place.  -ENOSPC. */
 int boost_boards_put(struct boost_boards *boards, struct boost_board *made);
-/* How many of that user are there. */
-unsigned boost_boards_of(const struct boost_boards *boards, uid_t user);
 /* Every raise ends, and its mark on the board goes.  How many could not be ended. */
 unsigned boost_board_settle(struct boost_board *one);
 /* Settles it, forgets its threads and takes it out; NULL while a raise cannot be ended. */

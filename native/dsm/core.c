@@ -40,10 +40,8 @@ int mr_core_message(struct mr_core *core, uint16_t from, const void *message, si
       from >= core->config.nodes || from == core->config.me || header.length != reader.left ||
       header.type == 0 || header.type >= MR_MESSAGE_TYPES)
     return -EBADMSG;
-  if (header.epoch != core->config.epoch || header.incarnation != core->incarnations[from]) {
-    core->counters.dropped++;
+  if (header.epoch != core->config.epoch || header.incarnation != core->incarnations[from])
     return -ESTALE;
-  }
   int rc = handlers[header.type](core, &header, &reader);
   core->received += rc >= 0 && !mr_looks(header.type);
   return rc < 0 ? rc : mr_unless_stopped(core);

@@ -232,7 +232,7 @@ struct mr_core_config {
 
 /* How much of what; for reports and for what a protocol should cost. */
 struct mr_core_counters {
-  uint64_t fetches, diffs, masked, asked_for_masks, invalidations;
+  uint64_t fetches, diffs, masked;
   uint64_t pages, parts;           /* sent as a home: whole, in part */
   uint64_t page_bytes, part_bytes; /* how much that was */
   uint64_t searched;               /* diffs looked at for it */
@@ -243,7 +243,7 @@ struct mr_core_counters {
   uint64_t carried, spared; /* diffs that left with notices here; that made a copy new here */
   uint64_t given, retaken;  /* locks: straight to the next; without a message */
   uint64_t cleaned, kept;   /* it sent changes home while it waited; answers that came meanwhile */
-  uint64_t intervals, notices, requests, news, dropped;
+  uint64_t intervals, notices, requests;
   uint64_t messages, bytes; /* sent */
   struct {
     uint64_t messages, bytes;

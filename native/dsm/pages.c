@@ -102,7 +102,6 @@ void mr_invalidate(struct mr_core *core, const struct mr_notice *notice) {
   if (notice->version > p->needed)
     p->needed = notice->version;
   if (p->needed > p->version && access_of(core, notice->page) != MR_NONE) {
-    core->counters.invalidations++;
     if (mr_habits_brought(core->habits, notice->page)) {
       core->counters.unused++;
       mr_habits_unused(core->habits, notice->page);
@@ -371,7 +370,6 @@ int mr_on_diff(struct mr_core *core, const struct mr_header *header, struct mr_r
   /* A writer's own diffs leave its copy as new as the home's, if it is alone. */
   bool shared = p->twin || base < p->version;
   if (shared && !core->diff.masked) {
-    core->counters.asked_for_masks++;
     mr_send_short(core, origin, MR_DIFF_AGAIN, page, 0, 0);
     return 0;
   }

@@ -198,7 +198,6 @@ void mr_send_news(struct mr_core *core, uint16_t to, enum mr_message_type type) 
 
 void mr_news_to_all(struct mr_core *core) {
   core->since_news = core->bytes_since_news = 0;
-  core->counters.news++;
   for (uint16_t to = 0; to < core->config.nodes && !core->stopped; to++)
     if (to != core->config.me)
       mr_send_news(core, to, MR_NEWS);

@@ -279,10 +279,6 @@ void maru_similar_index_free(struct maru_similar_index *x) {
   free(x);
 }
 
-uint64_t maru_similar_total(const struct maru_similar_index *x, uint32_t submission) {
-  return x->total[submission];
-}
-
 uint64_t maru_similar_row_cost(const struct maru_similar_index *x, uint32_t submission) {
   uint64_t steps = 0;
   for (uint64_t i = x->row[submission]; i < x->row[submission + 1]; i++)

@@ -49,9 +49,6 @@ int maru_similar_index_join(const struct maru_similar_store *archive, int view,
                             uint32_t submissions, uint32_t k, struct maru_similar_index **index);
 void maru_similar_index_free(struct maru_similar_index *index);
 
-/* What all grams of a submission are worth together. In 1/1024. */
-uint64_t maru_similar_total(const struct maru_similar_index *index, uint32_t submission);
-
 /* Steps that a row with all later submissions takes. For balancing. */
 uint64_t maru_similar_row_cost(const struct maru_similar_index *index, uint32_t submission);
 
