@@ -152,15 +152,26 @@ static double mean_of_turns(struct sim_job job, const char *expected, struct mr_
   return all / program->turns;
 }
 
+/* Of the program on one node; all else is as zero says. */
+static struct sim_job job_of(const struct sim_link *link, uint32_t batch) {
+  return (struct sim_job){.link = *link,
+                          .nodes = 1,
+                          .pages = PAGES,
+                          .batch = batch,
+                          .faults = true,
+                          .program = run_main,
+                          .computed = charge};
+}
+
+static void write_traffic(struct mr_json *json, const struct mr_core_counters *c) {
+  mr_json_whole(json, "messages", c->messages);
+  mr_json_whole(json, "bytes", c->bytes);
+  mr_json_whole(json, "fetches", c->fetches);
+}
+
 static void run_program(struct mr_json *json, const struct sim_link *link, uint32_t batch) {
-  struct sim_job job = {.link = *link,
-                        .nodes = 1,
-                        .pages = PAGES,
-                        .batch = batch,
-                        .grant_bytes = 1, /* as in the paper; and homes stay */
-                        .faults = true,
-                        .program = run_main,
-                        .computed = charge};
+  struct sim_job job = job_of(link, batch);
+  job.grant_bytes = 1; /* as in the paper; and homes stay */
   struct mr_core_counters c;
   double alone;
   char *expected = run(&job, &alone, &c);
@@ -176,9 +187,7 @@ static void run_program(struct mr_json *json, const struct sim_link *link, uint3
     mr_json_real(json, "alone", alone, 9);
     mr_json_whole(json, "blocks", all_blocks);
     mr_json_text(json, "result", expected);
-    mr_json_whole(json, "messages", c.messages);
-    mr_json_whole(json, "bytes", c.bytes);
-    mr_json_whole(json, "fetches", c.fetches);
+    write_traffic(json, &c);
     mr_json_whole(json, "pages", c.pages);
     mr_json_whole(json, "parts", c.parts);
     mr_json_whole(json, "part_bytes", c.part_bytes);
@@ -197,13 +206,7 @@ static void run_homes(struct mr_json *json, const struct sim_link *link, uint32_
                   {"block", MR_HOMES_STAY, true},
                   {"first-writer", MR_HOMES_FIRST_WRITER, false},
                   {"migrate", MR_HOMES_MIGRATE, false}};
-  struct sim_job job = {.link = *link,
-                        .nodes = 1,
-                        .pages = PAGES,
-                        .batch = batch,
-                        .faults = true,
-                        .program = run_main,
-                        .computed = charge};
+  struct sim_job job = job_of(link, batch);
   struct mr_core_counters c;
   double seconds;
   char *expected = run(&job, &seconds, &c);
@@ -220,9 +223,7 @@ static void run_homes(struct mr_json *json, const struct sim_link *link, uint32_
     mr_json_text(json, "homes", policies[i / 2].name);
     mr_json_whole(json, "grant_bytes", bytes);
     mr_json_real(json, "seconds", seconds, 9);
-    mr_json_whole(json, "messages", c.messages);
-    mr_json_whole(json, "bytes", c.bytes);
-    mr_json_whole(json, "fetches", c.fetches);
+    write_traffic(json, &c);
     mr_json_whole(json, "diffs", c.diffs);
     mr_json_whole(json, "moved", c.moved);
     mr_json_whole(json, "passed_on", c.passed_on);
@@ -235,14 +236,8 @@ static void run_homes(struct mr_json *json, const struct sim_link *link, uint32_
 
 /* With the defaults of a job, and no page unasked; then with them. */
 static void run_prefetch(struct mr_json *json, const struct sim_link *link, uint32_t batch) {
-  struct sim_job job = {.link = *link,
-                        .nodes = 1,
-                        .pages = PAGES,
-                        .batch = batch,
-                        .homes = MR_HOMES_MIGRATE,
-                        .faults = true,
-                        .program = run_main,
-                        .computed = charge};
+  struct sim_job job = job_of(link, batch);
+  job.homes = MR_HOMES_MIGRATE;
   struct mr_core_counters c;
   double seconds;
   char *expected = run(&job, &seconds, &c);
@@ -254,9 +249,7 @@ static void run_prefetch(struct mr_json *json, const struct sim_link *link, uint
     mr_json_text(json, "program", program->name);
     mr_json_text(json, "prefetch", job.prefetch ? "on" : "off");
     mr_json_real(json, "seconds", seconds, 9);
-    mr_json_whole(json, "messages", c.messages);
-    mr_json_whole(json, "bytes", c.bytes);
-    mr_json_whole(json, "fetches", c.fetches);
+    write_traffic(json, &c);
     mr_json_whole(json, "foreseen", c.foreseen);
     mr_json_whole(json, "unused", c.unused);
     mr_json_end_object(json);
