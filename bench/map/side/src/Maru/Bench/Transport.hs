@@ -1,6 +1,8 @@
 {-# LANGUAGE CPP #-}
+{-# LANGUAGE ConstraintKinds #-}
 {-# LANGUAGE DeriveGeneric #-}
 {-# LANGUAGE ExistentialQuantification #-}
+{-# LANGUAGE KindSignatures #-}
 {-# LANGUAGE OverloadedStrings #-}
 
 -- | What a large result costs on its way from a worker to the caller.
@@ -24,7 +26,6 @@ module Maru.Bench.Transport
     carry,
     crossingJson,
     Tree (..),
-    fullTree,
   )
 where
 
@@ -50,7 +51,7 @@ import Data.Store (Store)
 import qualified Data.Store as Store
 import Maru.Codec (Codec (..))
 #else
-import Data.Kind (Type)
+import Data.Kind (Constraint)
 #endif
 
 -- | How a result crosses.
@@ -73,8 +74,7 @@ transitName t = case t of
   ByStore -> "store"
 
 #ifndef WITH_STORE
-class Store (a :: Type)
-instance Store a
+type Store a = (() :: Constraint)
 #endif
 
 -- | A kind of result: how large the whole one is, and how to make a part of it.
