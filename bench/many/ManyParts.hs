@@ -4,7 +4,6 @@
 module ManyParts
   ( Part (..),
     parts,
-    counts,
   )
 where
 
@@ -47,14 +46,17 @@ counts cores = nub (takeWhile (< cores) (iterate (* 2) 1) ++ [cores])
 
 -- Map ------------------------------------------------------------------------
 
+readyMap :: [Side] -> Reaper -> IO (Either String [(String, IO Sample)])
+readyMap sides reaper = do
+  program <- helperPath "maru-bench-map"
+  pure (Right [(sideName side, runSide reaper program side) | side <- sides])
+
 mapPart :: Int -> Part
 mapPart cores =
   Part
     { partName = "map",
       partSeconds = 155,
-      partReady = \reaper -> do
-        program <- helperPath "maru-bench-map"
-        pure (Right [(mapName load way, runSide reaper program (Side (mapName load way) [mapArguments load way])) | load <- mapLoads, way <- mapWays cores]),
+      partReady = readyMap [Side (mapName load way) [mapArguments load way] | load <- mapLoads, way <- mapWays cores],
       partTables = \rounds ->
         [ ( "Map: times as fast as map",
             Table
@@ -134,9 +136,7 @@ heapPart cores =
   Part
     { partName = "heap",
       partSeconds = 50,
-      partReady = \reaper -> do
-        program <- helperPath "maru-bench-map"
-        pure (Right [(sideName side, runSide reaper program side) | side <- heapSides 12 cores heaps]),
+      partReady = readyMap (heapSides 12 cores heaps),
       partTables = heapTables cores heaps,
       partPlots = heapPlots cores heaps,
       partClaims = const (heapClaims heaps)
@@ -151,9 +151,7 @@ callsPart cores =
   Part
     { partName = "calls",
       partSeconds = 15,
-      partReady = \reaper -> do
-        program <- helperPath "maru-bench-map"
-        pure (Right [(sideName side, runSide reaper program side) | side <- callsSides cores]),
+      partReady = readyMap (callsSides cores),
       partTables = callsTables,
       partPlots = const [],
       partClaims = const callsClaims
@@ -166,9 +164,7 @@ programsPart cores =
   Part
     { partName = "programs",
       partSeconds = 60,
-      partReady = \reaper -> do
-        program <- helperPath "maru-bench-map"
-        pure (Right [(sideName side, runSide reaper program side) | side <- programsSides Full cores]),
+      partReady = readyMap (programsSides Full cores),
       partTables = programsTables cores,
       partPlots = programsPlots cores,
       partClaims = programsClaims cores
