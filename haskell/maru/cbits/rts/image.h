@@ -73,8 +73,8 @@ struct packed {
 };
 /* How offset 0 is written in a packed image: no address of any process. */
 static const uintptr_t packed_origin = (uintptr_t)1 << 56;
-/* Is this the header of so many bytes? */
-bool packed_valid(const struct packed *header, size_t size);
+/* The header of a packed value of so many bytes. False: they are none. */
+bool packed_header(struct packed *header, const char *bytes, size_t size);
 
 /* Sets where the next value goes. */
 void image_at(struct image *image, size_t at);

@@ -104,10 +104,7 @@ size_t closure_fields(StgClosure *value, StgClosure ***fields, size_t *count) {
    none; -ESTALE: see maru_letter_stale; -ENOMEM. */
 int64_t maru_letter_land(const char *bytes, int64_t size) {
   struct packed header;
-  if ((size_t)size < sizeof header)
-    return -EBADMSG;
-  memcpy(&header, bytes, sizeof header);
-  if (!packed_valid(&header, (size_t)size))
+  if (!packed_header(&header, bytes, (size_t)size))
     return -EBADMSG;
   if (!keeps_constants &&
       maru_letter_stale()) /* here, where no collection can come between this look and the rest */

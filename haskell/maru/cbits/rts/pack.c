@@ -118,11 +118,14 @@ int64_t maru_pack(StgClosure *value, W_ how, const StgInfoTable *bytestring, voi
   return r;
 }
 
-bool packed_valid(const struct packed *header, size_t size) {
-  size_t bytes = size - sizeof *header;
+bool packed_header(struct packed *header, const char *bytes, size_t size) {
+  if (size < sizeof *header)
+    return false;
+  size_t rest = size - sizeof *header;
+  memcpy(header, bytes, sizeof *header);
   return header->magic == packed_magic && header->end >= IMAGE_DATA &&
-         header->end - IMAGE_DATA <= bytes && header->sites <= bytes / sizeof(size_t) &&
-         header->end - IMAGE_DATA + header->sites * sizeof(size_t) == bytes;
+         header->end - IMAGE_DATA <= rest && header->sites <= rest / sizeof(size_t) &&
+         header->end - IMAGE_DATA + header->sites * sizeof(size_t) == rest;
 }
 
 /* Makes an image landed at base right, and says where its root is. */
@@ -149,10 +152,7 @@ static int64_t land(char *base, const struct packed *header, const char *sites, 
    piece (maru_unpack_loose) instead of these two. -EBADMSG: it is none. */
 int64_t maru_packed_kind(const char *bytes, int64_t size) {
   struct packed header;
-  if ((size_t)size < sizeof header)
-    return -EBADMSG;
-  memcpy(&header, bytes, sizeof header);
-  if (!packed_valid(&header, (size_t)size))
+  if (!packed_header(&header, bytes, (size_t)size))
     return -EBADMSG;
   size_t length = header.end - IMAGE_DATA;
   if (!header.sites && length < LARGE_OBJECT_THRESHOLD)
