@@ -128,75 +128,87 @@ sampleSeconds = 0.05
 mostSampled :: Int
 mostSampled = 64
 
+-- | What was seen of a job, and what could not be.
 watchJob :: Double -> Int -> [Int] -> IO (Seen, [String])
 watchJob window pid job = do
-  self <- fromIntegral <$> getProcessID
   online <- fromMaybe IntSet.empty . parseCpuList . takeWhile (/= '\n') <$> textOf "/sys/devices/system/cpu/online"
   begun <- getMonotonicTime
   before <- allMoments job
-  othersBefore <- neighbours self
+  othersBefore <- neighbourStats job
   groups <- groupsOf pid
   throttledBefore <- mapM (throttledIn . fst) groups
-  (spots, places) <- sampled begun (IntMap.toList (IntMap.map fst before)) (IntMap.keys othersBefore)
+  (spots, places) <- sampled (begun + window) (IntMap.toList (IntMap.map fst before)) (IntMap.keys othersBefore)
   after <- allMoments job
-  othersAfter <- neighbours self
+  othersAfter <- neighbourStats job
   throttledAfter <- mapM (throttledIn . fst) groups
   ended <- getMonotonicTime
-  own <- take 1 <$> groupsOf pid
   let long = ended - begun
       tasks = [taskBetween long (IntMap.findWithDefault [] tid spots) tid process m (snd <$> IntMap.lookup tid before) | (tid, (process, m)) <- IntMap.toList after]
-      grown = [(p, s, cpuOf s - cpuOf old) | (p, s) <- IntMap.toList othersAfter, Just old <- [IntMap.lookup p othersBefore], cpuOf s - cpuOf old >= 0.05 * long]
-  others <- forM grown $ \(p, s, used) -> do
-    nice <- maybe 0 momentNice <$> momentOf (proc' p)
-    theirs <- take 1 <$> groupsOf p
-    pure (Neighbour p (plain (statName s)) used (IntMap.findWithDefault (IntSet.singleton (statCpu s)) p places) nice (theirs /= own))
+  others <- neighboursBetween long pid places othersBefore othersAfter
   quotas <- mapM (\((file, path), b, a) -> groupNow file path (a - b)) (zip3 groups throttledBefore throttledAfter)
   libraries <- forM job $ \p -> (,) p <$> librariesOf p
   command <- commandOf pid
-  let ranks = [(p, m) | (p, Right names) <- libraries, Just m <- [mpiOf names]]
-      hidden = [p | (p, Left ()) <- libraries]
-      maru' = or [any ("libmaru-" `isPrefixOf`) names || any ("maru-board" `isInfixOf`) names | (_, Right names) <- libraries]
-      unseen =
-        ["libraries of " ++ plural (length hidden) "process" ++ " (another user's): whether they are MPI ranks" | not (null hidden)]
-          ++ ["kernel stacks (root sees them): whether threads give way or ask while they spin" | all (null . taskSpots) tasks, any (\t -> taskUser t + taskSystem t + taskDelayed t > 0.5 * long) tasks]
-          ++ ["time spent ready without a CPU (this kernel has no /proc/PID/schedstat)" | all (isNothing . momentDelayed . snd) after, not (null tasks)]
-          ++ ["limits of its control group (no cpu controller is mounted where maru looks)" | null groups]
   pure
     ( Seen
         { seenFor = long,
           seenOnline = online,
           seenTasks = tasks,
-          seenNeighbours = [n | n <- others, neighbourPid n `notElem` job],
+          seenNeighbours = others,
           seenGroups = quotas,
-          seenRanks = ranks,
+          seenRanks = [(p, m) | (p, Right names) <- libraries, Just m <- [mpiOf names]],
           seenCommand = command,
-          seenUnderMaru = maru'
+          seenUnderMaru = or [any ("libmaru-" `isPrefixOf`) names || any ("maru-board" `isInfixOf`) names | (_, Right names) <- libraries]
         },
-      unseen
+      concat
+        [ ["libraries of " ++ plural (length hidden) "process" ++ " (another user's): whether they are MPI ranks" | hidden@(_ : _) <- [[p | (p, Left ()) <- libraries]]],
+          ["kernel stacks (root sees them): whether threads give way or ask while they spin" | all (null . taskSpots) tasks, any (\t -> taskUser t + taskSystem t + taskDelayed t > 0.5 * long) tasks],
+          ["time spent ready without a CPU (this kernel has no /proc/PID/schedstat)" | all (isNothing . momentDelayed . snd) after, not (null tasks)],
+          ["limits of its control group (no cpu controller is mounted where maru looks)" | null groups]
+        ]
     )
+
+-- | Of all processes but the job's and this one.
+neighbourStats :: [Int] -> IO (IntMap Stat)
+neighbourStats job = do
+  self <- fromIntegral <$> getProcessID
+  parentOf <- ownRoots >>= parents
+  stats <- forM (filter (\p -> p /= self && p `notElem` job) (IntMap.keys parentOf)) $ \p -> fmap (p,) . parseStat <$> textOf (proc' p </> "stat")
+  pure (IntMap.fromList (catMaybes stats))
+
+-- | Those that used a CPU, with the CPUs where they were seen.
+neighboursBetween :: Double -> Int -> IntMap IntSet -> IntMap Stat -> IntMap Stat -> IO [Neighbour]
+neighboursBetween long pid places before after = do
+  own <- take 1 <$> groupsOf pid
+  forM grown $ \(p, s, used) -> do
+    nice <- maybe 0 momentNice <$> momentOf (proc' p)
+    theirs <- take 1 <$> groupsOf p
+    pure (Neighbour p (plain (statName s)) used (IntMap.findWithDefault (IntSet.singleton (statCpu s)) p places) nice (theirs /= own))
   where
-    neighbours self = do
-      parentOf <- ownRoots >>= parents
-      stats <- forM (filter (\p -> p /= self && p `notElem` job) (IntMap.keys parentOf)) $ \p -> fmap (p,) . parseStat <$> textOf (proc' p </> "stat")
-      pure (IntMap.fromList (catMaybes stats))
-    sampled begun threads others = do
-      -- With those first that use a CPU now: a job may have thousands.
-      states <- filterM (\(tid, process) -> not . ("S" `isPrefixOf`) . dropWhile (== ' ') . afterName <$> textOf (proc' process </> "task" </> show tid </> "stat")) threads
-      go (take mostSampled (nub (states ++ threads))) (take 256 others) (begun + window) IntMap.empty IntMap.empty
-    go threads others end spots places = do
+    grown = [(p, s, used) | (p, s) <- IntMap.toList after, Just old <- [IntMap.lookup p before], let used = cpuOf s - cpuOf old, used >= 0.05 * long]
+
+-- | Until then: what stacks of threads, each with its process, show, and on which CPUs other
+-- processes run.
+sampled :: Double -> [(Int, Int)] -> [Int] -> IO (IntMap [Spot], IntMap IntSet)
+sampled end threads others = do
+  -- With those first that use a CPU now: a job may have thousands.
+  busy <- filterM (\(tid, process) -> (/= "S") . stateIn <$> textOf (folderOf tid process </> "stat")) threads
+  go (take mostSampled (nub (busy ++ threads))) IntMap.empty IntMap.empty
+  where
+    go chosen spots places = do
       now <- getMonotonicTime
       if now >= end
         then pure (spots, places)
         else do
           threadDelay (round (1e6 * min sampleSeconds (end - now)))
-          found <- forM threads $ \(tid, process) -> do
-            let folder = proc' process </> "task" </> show tid
-            state <- take 1 . dropWhile (== ' ') . afterName <$> textOf (folder </> "stat")
-            fmap (tid,) . spotOf (state `elem` ["S", "D"]) <$> textOf (folder </> "stack")
-          seenAt <- forM others $ \p -> fmap (\s -> (p, IntSet.singleton (statCpu s))) . runningNow <$> textOf (proc' p </> "stat")
-          go threads others end (IntMap.unionWith (++) (IntMap.fromList [(t, [s]) | Just (t, s) <- found]) spots) (IntMap.unionWith IntSet.union (IntMap.fromList (catMaybes seenAt)) places)
+          found <- forM chosen $ \(tid, process) -> do
+            state <- stateIn <$> textOf (folderOf tid process </> "stat")
+            fmap (tid,) . spotOf (state `elem` ["S", "D"]) <$> textOf (folderOf tid process </> "stack")
+          seenAt <- forM (take 256 others) $ \p -> fmap (\s -> (p, IntSet.singleton (statCpu s))) . runningNow <$> textOf (proc' p </> "stat")
+          go chosen (IntMap.unionWith (++) (IntMap.fromList [(t, [s]) | Just (t, s) <- found]) spots) (IntMap.unionWith IntSet.union (IntMap.fromList (catMaybes seenAt)) places)
+    folderOf tid process = proc' process </> "task" </> show tid
+    stateIn = take 1 . dropWhile (== ' ') . afterName
     runningNow line
-      | "R" `isPrefixOf` dropWhile (== ' ') (afterName line) = parseStat line
+      | stateIn line == "R" = parseStat line
       | otherwise = Nothing
 
 taskBetween :: Double -> [Spot] -> Int -> Int -> Moment -> Maybe Moment -> Task
