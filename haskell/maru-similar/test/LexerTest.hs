@@ -39,7 +39,6 @@ tests =
         map (notJava . lexJava) (["", "// nothing", "package a;", "@Inherited non-sealed interface A { }", "int[] a = { 1, 2, 3 };"] ++ programs) @?= replicate (5 + length programs) False
         shapeStretches (shapeOf (lexJava prose)) @?= 2,
       testCase "unicode escapes" unicodeEscapes,
-      testCase "lines" $ map (lineOf (lineTable "a\nb\n\nc")) [0, 1, 2, 4, 5] @?= [1, 1, 2, 3, 4],
       property "any bytes: tokens and blanks are the source" 500 (forAllBytes anyBytes coversSource),
       property "Java-like bytes: tokens and blanks are the source" 1000 (forAllBytes javaLike coversSource),
       property "lexing the tokens again gives them again" 1000 (forAllBytes javaLike relexes),

@@ -71,7 +71,7 @@ data Prepared = Prepared
     preparedNew :: !Int,
     -- | How many were read: all before those of an index.
     preparedRead :: !Int,
-    -- | Which may meet, where it is said of any whose it is ('mayMeet').
+    -- | Which may meet, where it is said of any whose it is: not two of one student.
     preparedMeet :: !(Maybe (Int -> Int -> Bool)),
     -- | Their programs.
     preparedSources :: Int -> [Source],

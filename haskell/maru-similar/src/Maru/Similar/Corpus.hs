@@ -22,7 +22,6 @@ module Maru.Similar.Corpus
     corpusOf,
     Entry (..),
     newEntry,
-    mayMeet,
     Source (..),
     javaSource,
     LeftOut (..),
@@ -96,10 +95,6 @@ data Entry = Entry
 -- | Somebody's own, and new.
 newEntry :: ByteString -> [Source] -> Entry
 newEntry name sources = Entry name sources [] New
-
--- | Whether two submissions are compared: not two of one student, not two old ones.
-mayMeet :: (Role, [ByteString]) -> (Role, [ByteString]) -> Bool
-mayMeet (role, who) (role', who') = (role == New || role' == New) && not (any (`elem` who') who)
 
 data Corpus = Corpus
   { -- | New ones first; by name.

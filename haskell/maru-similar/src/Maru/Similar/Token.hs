@@ -13,11 +13,6 @@ module Maru.Similar.Token
     Habits (..),
     noHabits,
     Hole (..),
-
-    -- * Lines
-    LineTable,
-    lineTable,
-    lineOf,
   )
 where
 
@@ -210,20 +205,3 @@ tokenText source ts i = slice (tokenStart ts i) (tokenEnd ts i) source
 
 slice :: Int -> Int -> ByteString -> ByteString
 slice from to = B.take (to - from) . B.drop from
-
--- | Offsets of the line feeds of a source.
-newtype LineTable = LineTable (Vector Word32)
-
-lineTable :: ByteString -> LineTable
-lineTable = LineTable . VU.fromList . map fromIntegral . B.elemIndices 10
-
--- | The line of an offset, from 1. O(log lines).
-lineOf :: LineTable -> Word32 -> Int
-lineOf (LineTable feeds) offset = search 0 (VU.length feeds)
-  where
-    search lo hi
-      | lo >= hi = lo + 1
-      | feeds VU.! mid < offset = search (mid + 1) hi
-      | otherwise = search lo mid
-      where
-        mid = (lo + hi) `div` 2

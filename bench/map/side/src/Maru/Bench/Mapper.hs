@@ -5,7 +5,6 @@
 module Maru.Bench.Mapper
   ( Way (..),
     wayName,
-    wayFromName,
     allWays,
     Mapper (..),
     Shared (..),
@@ -21,7 +20,7 @@ import Control.Exception (evaluate)
 import Control.Parallel.Strategies (Strategy, parMap, rdeepseq, rseq, usingIO)
 import Data.IORef (IORef, modifyIORef')
 import qualified Data.IntSet as IntSet
-import Data.List (find, foldl', sortOn)
+import Data.List (foldl', sortOn)
 import Data.Ord (Down (..))
 import Maru (Backend, Options (..), Report, allBackends, backendName, parMapReporting, parMapWith)
 import qualified Maru
@@ -49,9 +48,6 @@ wayName way = case way of
   Pool -> "pool"
   Parallel -> "parallel"
   Async -> "async"
-
-wayFromName :: String -> Maybe Way
-wayFromName name = find ((== name) . wayName) allWays
 
 allWays :: [Way]
 allWays = Plain : map Ours allBackends ++ [Pool, Parallel, Async]
