@@ -8,7 +8,6 @@ module BoostCell
     timesIdeal,
     against,
     experiment,
-    figuresOf,
   )
 where
 

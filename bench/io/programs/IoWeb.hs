@@ -7,7 +7,6 @@ module IoWeb
     -- * For tests
     ratePerSecond,
     jmeterRate,
-    jmeterPlan,
   )
 where
 

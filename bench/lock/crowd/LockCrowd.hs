@@ -6,7 +6,6 @@ module LockCrowd
   ( crowdExperiment,
 
     -- * Its parts
-    crowds,
     crowdSides,
     crowdTables,
     crowdPlot,

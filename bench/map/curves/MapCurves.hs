@@ -5,11 +5,6 @@
 -- and what the simulator of the map says, up to the seed's 72 cores.
 module MapCurves
   ( curvesExperiment,
-
-    -- * Its parts
-    curvesSides,
-    curvesTables,
-    simulatedSpeedUp,
   )
 where
 

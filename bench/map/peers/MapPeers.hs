@@ -7,11 +7,8 @@ module MapPeers
   ( peersExperiment,
 
     -- * Its parts
-    kinds,
     Kind (..),
     Peer (..),
-    peers,
-    peersTables,
   )
 where
 

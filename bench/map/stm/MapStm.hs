@@ -4,11 +4,6 @@
 -- where another does not.
 module MapStm
   ( stmExperiment,
-
-    -- * Its parts
-    stmSides,
-    stmClaims,
-    stmTables,
   )
 where
 

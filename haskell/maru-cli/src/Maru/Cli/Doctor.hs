@@ -8,7 +8,6 @@ module Maru.Cli.Doctor
     -- * For tests
     examine,
     doctorTable,
-    doctorJson,
     doctorStatus,
   )
 where

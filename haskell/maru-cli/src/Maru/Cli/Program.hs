@@ -11,7 +11,6 @@ module Maru.Cli.Program
 
     -- * From bytes
     interpreterOf,
-    programLoaded,
     isGo,
     sanitizerIn,
   )

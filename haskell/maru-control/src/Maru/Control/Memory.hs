@@ -6,7 +6,6 @@ module Maru.Control.Memory
     Memory (..),
     memoryWords,
     memoryFor,
-    nodeNear,
   )
 where
 

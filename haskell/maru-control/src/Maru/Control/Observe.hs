@@ -46,7 +46,6 @@ module Maru.Control.Observe
     between,
     sinceStart,
     sinceStartUncounted,
-    threadKind,
     predictedGain,
   )
 where

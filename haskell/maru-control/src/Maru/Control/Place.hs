@@ -18,7 +18,6 @@ module Maru.Control.Place
     settings,
     Order (..),
     orders,
-    handlesIo,
   )
 where
 

@@ -18,7 +18,6 @@ module Maru.Control.Race
     verdict,
     times,
     ratiosTo,
-    worthwhile,
     fewestRounds,
   )
 where

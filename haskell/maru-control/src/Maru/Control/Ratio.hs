@@ -27,7 +27,6 @@ module Maru.Control.Ratio
     settled,
     fewestPairs,
     mostPairs,
-    closeEnough,
   )
 where
 

@@ -6,7 +6,6 @@ module Maru.Similar.Analyse
     Analysed (..),
     Code (..),
     analyse,
-    codeLength,
     isVoid,
     describe,
     Oddities (..),

@@ -29,9 +29,7 @@ module Maru.Similar.Archive
     -- * What is kept of a submission
     Kept (..),
     keptHead,
-    headOf,
     keptText,
-    textOf,
   )
 where
 

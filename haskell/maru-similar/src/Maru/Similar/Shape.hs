@@ -5,7 +5,6 @@
 module Maru.Similar.Shape
   ( Shape (..),
     shapeOf,
-    longestNames,
     notJava,
   )
 where

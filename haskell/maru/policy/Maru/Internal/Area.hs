@@ -20,10 +20,6 @@ module Maru.Internal.Area
     Area,
     newArea,
     stepArea,
-
-    -- * Constants
-    cachedArea,
-    worthwhile,
   )
 where
 

@@ -40,7 +40,6 @@ module Maru.Internal.Plan
     -- * Constants
     targetRatio,
     sharedRatio,
-    defaultDispatchNs,
     chunksAhead,
     largestChunk,
     smallestWindow,
@@ -81,7 +80,7 @@ mostItems = 2 ^ (30 :: Int)
 data Seen = Seen
   { -- | Measured nanoseconds per item.
     seenItemNs :: !(Maybe Double),
-    -- | Measured nanoseconds per dispatch of a chunk; else 'defaultDispatchNs'.
+    -- | Measured nanoseconds per dispatch of a chunk; else @defaultDispatchNs@.
     seenDispatchNs :: !(Maybe Double),
     -- | Items that have been walked and are in no chunk yet.
     seenAvailable :: !Int,

@@ -7,7 +7,6 @@ module Maru.Cluster.Hosts
     readHosts,
     agentCommand,
     agentVariable,
-    quoted,
   )
 where
 

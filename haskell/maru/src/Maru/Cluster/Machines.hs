@@ -18,7 +18,6 @@ module Maru.Cluster.Machines
     endMachine,
     vmPatience,
     bootSeconds,
-    archive,
   )
 where
 

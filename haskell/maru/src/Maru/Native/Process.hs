@@ -18,7 +18,6 @@ module Maru.Native.Process
     workerSignals,
     exitNow,
     reap,
-    reapWait,
     awaitEnds,
     endNow,
     killNow,

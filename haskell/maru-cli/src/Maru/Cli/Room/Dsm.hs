@@ -7,7 +7,6 @@ module Maru.Cli.Room.Dsm
 
     -- * For tests
     accessFinding,
-    providersFinding,
   )
 where
 

@@ -7,7 +7,6 @@ module Maru.Cli.Room.Steer
     -- * For tests
     Here (..),
     IoFlags (..),
-    decideIo,
     judgeCores,
   )
 where

@@ -41,7 +41,6 @@ module Maru.Control.Sim.Io
     machine,
     seedPlant,
     losingPlant,
-    plantSample,
 
     -- * Loads
     Load (..),

@@ -25,7 +25,6 @@ module Maru.Control.Sim.Verdict
     noiseName,
     Effect (..),
     Seen (..),
-    observe,
     periodSeconds,
 
     -- * Of many runs

@@ -8,7 +8,6 @@ module Maru.Backend.Auto.Model
   ( Means (..),
     Sample (..),
     typical,
-    rising,
     believable,
     longNs,
     Decision (..),

@@ -3,10 +3,6 @@
 -- | @maru sim lock@: a contended lock on a machine with several sockets.
 module Maru.Cli.Room.Lock.Sim
   ( lockSimulator,
-
-    -- * Machine files
-    encodeMachine,
-    decodeMachine,
   )
 where
 

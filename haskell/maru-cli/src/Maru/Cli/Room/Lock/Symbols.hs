@@ -2,9 +2,6 @@
 -- is installed.
 module Maru.Cli.Room.Lock.Symbols
   ( resolvePlaces,
-
-    -- * For tests
-    symbolsIn,
   )
 where
 

@@ -11,7 +11,6 @@
 -- range of 1, which always leaves the socket: the same queue, in order.
 module Maru.Cli.Room.Lock.Tune
   ( lockTuner,
-    parseObjective,
   )
 where
 

@@ -3,7 +3,6 @@
 module Maru.Cli.Room.Lock.Waits
   ( Waits (..),
     waitsOf,
-    decodeWaits,
     since,
     atQuantile,
   )

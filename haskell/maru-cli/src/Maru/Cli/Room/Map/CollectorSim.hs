@@ -7,7 +7,6 @@ module Maru.Cli.Room.Map.CollectorSim
     seedMachines,
 
     -- * Its parts
-    simulatedName,
     simulatedTables,
     simulatedPlots,
     simulatedJson,

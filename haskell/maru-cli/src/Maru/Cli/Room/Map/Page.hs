@@ -5,7 +5,6 @@
 module Maru.Cli.Room.Map.Page
   ( mapPage,
     MapTotals (..),
-    decodeTotals,
   )
 where
 

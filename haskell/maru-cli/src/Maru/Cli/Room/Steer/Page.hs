@@ -5,7 +5,6 @@
 module Maru.Cli.Room.Steer.Page
   ( ioPage,
     observationJson,
-    sourceLine,
   )
 where
 

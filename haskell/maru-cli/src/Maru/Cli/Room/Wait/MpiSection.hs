@@ -12,7 +12,6 @@ module Maru.Cli.Room.Wait.MpiSection
     -- * Ranks
     MpiRank (..),
     mpiRanks,
-    decodeRanks,
   )
 where
 

@@ -21,8 +21,6 @@ module Maru.Control.Sim.Boost.Study
     scaleDisturbed,
     Corner (..),
     corners,
-    cornerModel,
-    cornerPolicies,
     Regret (..),
     regretIn,
     slowdown,

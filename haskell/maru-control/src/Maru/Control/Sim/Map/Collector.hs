@@ -26,7 +26,6 @@ module Maru.Control.Sim.Map.Collector
     pause,
     quietTime,
     runTime,
-    meanTime,
     collectorAblations,
 
     -- * Calibration
