@@ -6,7 +6,7 @@
 -- The kernel counts bytes through read and write by thread, but not by file. A thread's device is
 -- that of the files that its process holds open, where there is only one, and @recv@ and @send@ are
 -- not counted. A thread may do file I/O while its process holds no file of a disk. It is taken to
--- use the network if the process holds sockets ('threadKind'). Where the kernel counts by thread
+-- use the network if the process holds sockets (@threadKind@). Where the kernel counts by thread
 -- and device ('snapshotMoved'), that is taken instead, for threads that it counted something of.
 --
 -- Pure; O(text) for the parsers, O(threads + cores · interrupts) for 'between'.

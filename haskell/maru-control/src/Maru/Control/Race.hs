@@ -3,7 +3,7 @@
 --
 -- A setting is dropped as soon as its best run is slower than the leader's
 -- worst one. The verdict is a gain only if the leader beats the baseline by
--- more than 'worthwhile' /and/ surely. Of many that is in every round that both ran: the best was chosen, so no
+-- more than @worthwhile@ /and/ surely. Of many that is in every round that both ran: the best was chosen, so no
 -- interval is true of it. Of two alone it is the whole 95 % interval of their ratios ("Maru.Control.Ratio"), and
 -- the race goes on until that decides. Noise does not become a recommendation, and one disturbed round does not
 -- hide a gain.

@@ -15,7 +15,7 @@ import Maru.Similar.Token
 
 -- | What no Java program has, in tokens.
 data Shape = Shape
-  { -- | Stretches of more than 'longestNames' identifiers in a row.
+  { -- | Stretches of more than @longestNames@ identifiers in a row.
     shapeStretches :: !Int,
     -- | The tokens in them, and those that are no token of Java's.
     shapeStrange :: !Int,

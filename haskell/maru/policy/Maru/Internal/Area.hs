@@ -5,13 +5,13 @@
 --
 --   * It grows, fourfold or more, while the collector takes more than a twentieth of the process's
 --     time.
---   * A step that did not spare 'worthwhile' of the time is taken back: what the items keep is copied
+--   * A step that did not spare @worthwhile@ of the time is taken back: what the items keep is copied
 --     however rarely, and a larger area loses more to caches and page tables. It is tried again
 --     where the collector takes twice as much.
 --   * Where collections are rare and dear it grows at once: a worker that allocates so little loses nothing by it.
 --   * Elsewhere, up to the first look that finds a collection nothing is judged: that one copies what the caller
 --     left, on fresh pages. But ten that took a quarter of the time say enough.
---   * Beyond 'cachedArea' it goes only where most of the time goes there.
+--   * Beyond @cachedArea@ it goes only where most of the time goes there.
 --
 -- Of processor time, not of the clock's: on a busy machine a collection that had to wait for a core
 -- would seem to take that long.
