@@ -25,15 +25,6 @@
 
 #define HUGE_PAGE ((size_t)2 << 20)
 
-/* Before GHC's runtime opens descriptors of its own: if they became 0, 1 or 2,
- * our lines would be written into the runtime's timers and pipes, and it would
- * hang.  The stand-ins close at exec, so a command finds what we found. */
-__attribute__((constructor)) static void fill_standard_descriptors(void) {
-  for (int fd = 0; fd <= 2; fd++)
-    if (fcntl(fd, F_GETFD) < 0)
-      (void)!open("/dev/null", O_RDWR | O_CLOEXEC);
-}
-
 static int result(long returned) { return returned < 0 ? -errno : 0; }
 
 int maru_probe_memfd(void) {
