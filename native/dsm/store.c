@@ -93,16 +93,17 @@ static uint8_t *slot_at(const struct mr_store *store, uint32_t slot) {
 }
 
 static int map(struct mr_store *store, size_t slots) {
+  uint8_t *of = realloc(store->of, slots);
+  if (of == NULL)
+    return -ENOMEM;
+  store->of = of;
   void *at = store->pages == NULL
                  ? mmap(NULL, slots * MR_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, store->file, 0)
                  : mremap(store->pages, store->slots * MR_PAGE, slots * MR_PAGE, MREMAP_MAYMOVE);
-  uint8_t *of = at != MAP_FAILED ? realloc(store->of, slots) : NULL;
-  if (at != MAP_FAILED)
-    store->pages = at;
-  if (of == NULL)
-    return -ENOMEM;
+  if (at == MAP_FAILED)
+    return -errno;
+  store->pages = at;
   memset(of + store->slots, 0, slots - store->slots);
-  store->of = of;
   /* Their first use would be a fault each; where the kernel cannot, it is. */
   (void)madvise(slot_at(store, (uint32_t)store->slots), (slots - store->slots) * MR_PAGE,
                 MADV_POPULATE_WRITE);

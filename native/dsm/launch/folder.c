@@ -278,7 +278,9 @@ static int write_parts(const struct keep *keep, unsigned nodes, uint32_t number,
     fwrite(begun->line, 1, begun->length, index);
     fputc('\n', index);
   }
-  return fflush(index) != 0 || fsync(keep->dir) < 0 ? -errno : 0;
+  if (fflush(index) != 0 || ferror(index) != 0)
+    return -ENOMEM; /* nothing else can be lacking */
+  return fsync(keep->dir) < 0 ? -errno : 0;
 }
 
 static int write_checkpoint(const struct keep *keep, unsigned nodes, uint32_t number, bool *named) {

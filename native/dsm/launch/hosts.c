@@ -98,7 +98,8 @@ static void tell_begin(struct job *job, const struct host *host) {
   fputc(0, stream);
   for (char **word = job->command; *word != NULL; word++)
     fprintf(stream, "%s%c", *word, 0);
-  fclose(stream);
+  if (ferror(stream) != 0 || fclose(stream) != 0)
+    mr_launch_fail(STATUS_MARU_FAILED, "cannot tell an agent what to do", strerror(ENOMEM));
   mr_frame_send(job, host->to, FRAME_BEGIN, host->first, (int)host->here, text, length);
   explicit_bzero(text, length);
   free(text);
