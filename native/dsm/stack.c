@@ -85,8 +85,9 @@ int mr_stack_prepare(uint8_t *top) {
   return 0;
 }
 
-struct mr_range mr_stack_state(void) {
-  return (struct mr_range){.from = (uint8_t *)&stacks, .to = (uint8_t *)(&stacks + 1)};
+uint8_t *mr_stack_state(size_t *size) {
+  *size = sizeof stacks;
+  return (uint8_t *)&stacks;
 }
 
 static int64_t call_as(int use, mr_stack_function *function, uint64_t one, uint64_t two,

@@ -10,8 +10,7 @@
 #ifndef MARU_DSM_STACK_H
 #define MARU_DSM_STACK_H
 
-#include "parmacs/image.h"
-
+#include <stddef.h>
 #include <stdint.h>
 
 typedef int64_t mr_stack_function(uint64_t one, uint64_t two, uint64_t three);
@@ -22,8 +21,8 @@ typedef int64_t mr_stack_function(uint64_t one, uint64_t two, uint64_t three);
  * of faults in this thread.  -ENOMEM; -ENOSYS: not on this processor. */
 #define MR_STACK_REQUESTS ((size_t)256 << 10)
 int mr_stack_prepare(uint8_t *top);
-/* What is known of both, for a checkpoint. */
-struct mr_range mr_stack_state(void);
+/* What is known of both, for a checkpoint: so many bytes. */
+uint8_t *mr_stack_state(size_t *size);
 /* Calls it there, where that is; what its arguments point to must not be shared memory.  Ends the
  * process where that is under way already: a handler of a signal would overwrite it. */
 int64_t mr_stack_call(mr_stack_function *function, uint64_t one, uint64_t two, uint64_t three);

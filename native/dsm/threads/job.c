@@ -136,9 +136,11 @@ static void find_launcher(void) {
 
 static int list_own(struct mr_range *ranges) {
   int count = mr_parmacs_own(ranges);
+  size_t stacks_size;
+  uint8_t *stacks = mr_stack_state(&stacks_size);
   const struct mr_range own[] = {mr_threads_state(),
                                  mr_stack_places(),
-                                 mr_stack_state(),
+                                 {.from = stacks, .to = stacks + stacks_size},
                                  mr_carried_state(),
                                  mr_signals_state(),
                                  mr_private_state(),
