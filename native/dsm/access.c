@@ -427,6 +427,8 @@ int mr_access_sigaction(int signal, const struct sigaction *action, struct sigac
   return rc;
 }
 
+bool mr_access_lends_stack(int signal) { return all.altered[signal].stack; }
+
 /* ---- life -------------------------------------------------------------------------- */
 
 static int enter(struct mr_area *area) {

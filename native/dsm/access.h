@@ -107,5 +107,7 @@ int mr_area_allow(struct mr_area *area, uint32_t first, uint32_t count, enum mr_
  * counts as a fault in it only where that is none of an area.  By one thread. */
 struct sigaction;
 int mr_access_sigaction(int signal, const struct sigaction *action, struct sigaction *old);
+/* Whether it runs there for that alone: its action, as it was set, does not say so. */
+bool mr_access_lends_stack(int signal);
 
 #endif

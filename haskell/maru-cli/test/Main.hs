@@ -258,7 +258,7 @@ plans =
         take 1 (WaitTune.spinsFor (Reached True False False)) @?= [Waiting "spin-block:spin=5us" False]
         WaitTune.periodsFor (Reached True False False) (Waiting "coop" False) @?= []
         take 1 (WaitTune.periodsFor (Reached True True False) (Waiting "coop" False)) @?= [WaitTune.Boosted (Waiting "coop" False) "auto"]
-        let raced base own = iterate (record (Map.fromList [(AsItIs, base), (Waiting "block" True, own)])) (start AsItIs [Waiting "block" True]) !! 3
+        let raced base own = iterate (record (Map.fromList [(AsItIs, base), (Waiting "block" True, own)])) (start AsItIs [Waiting "block" True]) !! 6
         waitVerdict (Reached False False False) (raced 2 1) @?= "no gain: nothing waits (no MPI rank, no part of maru, no loop that polls was seen)"
         waitVerdict (Reached False False True) (raced 2 1) @?= "gain: 2.00 times (2.00 to 2.00) as fast with --wait block --wait-poll"
         waitVerdict (Reached False False True) (raced 1 2) @?= "no gain: as it is it is the fastest",

@@ -22,7 +22,7 @@ mkdir -p "$helpers" "$libraries"
 native=$package/native
 cc -std=gnu11 -I"$native/base" -o "$helpers/maru-reaper" "$native/run/maru-reaper.c" "$native/base/reaper.c" || exit 1
 cc -std=gnu11 -I"$native/include" -I"$native/base" -o "$helpers/maru-supervise" \
-  "$native"/run/{beside,command,maru-supervise,memory,options,relay,terminal,verdict}.c "$native/board/board.c" "$native"/wait/*.c "$native/base/shared.c" "$native/base/task.c" "$native"/base/{text,process,topology,json,numbers}.c || exit 1
+  "$native"/run/{beside,command,interpreter,maru-supervise,memory,options,relay,terminal,verdict}.c "$native/board/board.c" "$native"/wait/*.c "$native/base/shared.c" "$native/base/task.c" "$native"/base/{text,process,topology,json,numbers}.c || exit 1
 
 # status EXPECTED MESSAGE-PART COMMAND...: the exit status; a failure is one line
 # that begins with "maru: " and holds the part ("" if no line is expected).

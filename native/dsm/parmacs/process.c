@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "process.h"
 
+#include "../access.h"
 #include "../node.h"
 
 #include <elf.h>
@@ -25,9 +26,11 @@ static struct habits given, joined, now;
 static const int timers[MR_TIMERS] = {ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF};
 #define FIRST_QUEUED 32 /* the kernel's first signal that comes as often as it was sent */
 
+/* As the program has set them, but for what may be the library's. */
 static void look_at_actions(struct habits *habits) {
   for (int i = 1; i < MR_SIGNALS; i++)
-    (void)sigaction(i, NULL, &habits->actions[i]);
+    (void)(i == SIGSEGV || i == SIGBUS ? sigaction : mr_access_sigaction)(i, NULL,
+                                                                          &habits->actions[i]);
 }
 
 /* The program's thread stands still: nobody makes a file while the mask is another. */
@@ -110,6 +113,7 @@ static int take_signals(struct mr_process *process, bool held, char *why, size_t
   for (int i = 1; i < MR_SIGNALS; i++) {
     process->actions[i] = now.actions[i];
     process->changed[i] = is_changed(i);
+    process->lent[i] = mr_access_lends_stack(i);
     if (!process->changed[i])
       continue;
     const char *what = i == SIGSEGV || i == SIGBUS ? "which is the library's"
@@ -218,7 +222,8 @@ static void put_signals(const struct mr_process *process) {
   sigset_t waiting;
   sigemptyset(&waiting);
   for (int i = 1; i < MR_SIGNALS; i++) {
-    if (process->changed[i] && sigaction(i, &process->actions[i], NULL) < 0)
+    if (process->changed[i] &&
+        (process->lent[i] ? mr_access_sigaction : sigaction)(i, &process->actions[i], NULL) < 0)
       mr_node_die(STATUS_INTERNAL, "cannot handle signal %d again: %s", i, strerror(errno));
     if (process->waits[i])
       sigaddset(&waiting, i);

@@ -26,6 +26,7 @@
 struct mr_process {
   bool changed[MR_SIGNALS];
   struct sigaction actions[MR_SIGNALS];
+  bool lent[MR_SIGNALS]; /* on a stack of the library's (access.h) */
   bool waits[MR_SIGNALS];
   struct itimerval timers[MR_TIMERS];
   int mask;              /* -1: as it was given */

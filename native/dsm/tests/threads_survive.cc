@@ -8,6 +8,7 @@
 #include <array>
 #include <condition_variable>
 #include <csetjmp>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -19,6 +20,7 @@
 #include <semaphore.h>
 #include <stdexcept>
 #include <string>
+#include <sys/time.h>
 #include <thread>
 #include <vector>
 
@@ -173,6 +175,17 @@ void wave(long round, std::ofstream &log) {
   std::printf("round %ld: %ld, %ld letters\n", round, totals["sum"], lengths);
 }
 
+// By a timer, on each node of those where a thread looks.
+thread_local volatile long beats;
+void beat(int) { beats = beats + 1; }
+
+void handles() {
+  struct sigaction is;
+  require(sigaction(SIGALRM, nullptr, &is) == 0 && is.sa_handler == beat &&
+              (is.sa_flags & SA_ONSTACK) == 0,
+          "handlers of signals stay");
+}
+
 void say_end() { std::printf("ended after round %s\n", std::getenv("ROUND")); }
 
 } // namespace
@@ -186,8 +199,14 @@ int main(int count, char **arguments) {
   pthread_key_create(&key, end_key);
   sem_init(&rooms, 0, 2);
   std::ofstream log("threads-survive.log");
-  for (long round = 0; round < rounds; round++)
+  const itimerval often{{0, 10000}, {0, 10000}};
+  std::signal(SIGALRM, beat);
+  setitimer(ITIMER_REAL, &often, nullptr);
+  for (long round = 0; round < rounds; round++) {
     wave(round, log);
+    handles();
+  }
+  std::signal(SIGALRM, SIG_IGN);
   log.close();
   std::ifstream again("threads-survive.log");
   for (std::string line; std::getline(again, line);)

@@ -8,7 +8,7 @@
 
 /* The heap of a program without threads lies there. */
 #define HEAP ((struct mr_heap *)(void *)MR_ARENA)
-#define SIZE ((size_t)1 << 30)
+#define SIZE ((size_t)256 << 20)
 
 void mr_private_prepare(void) {
   mr_memory_map(MR_ARENA, SIZE, "memory for threads");
