@@ -326,7 +326,8 @@ static bool was_write(const ucontext_t *context, const struct mr_area *area, uin
 #endif
 }
 
-/* What may not be executed: to allow that it is read would change nothing. */
+/* What may not be executed: to allow that it is read would change nothing.  By userfaultfd a page
+ * that is not there comes; the jump then is the kernel's to refuse. */
 static bool was_jump(const ucontext_t *context, const void *address) {
 #if defined(__x86_64__)
   uintptr_t at = (uintptr_t)context->uc_mcontext.gregs[REG_RIP];
@@ -346,7 +347,8 @@ static void on_signal(int signal, siginfo_t *info, void *context) {
   struct mr_area *area = info->si_code > 0 ? area_of(address) : NULL;
   int rc = -EFAULT;
   /* A child has a copy of all this, but not the memory, and no part in the job. */
-  if (area != NULL && area->way == way && mr_area_is_here(area) && !was_jump(context, address)) {
+  if (area != NULL && area->way == way && mr_area_is_here(area) &&
+      !(way == MR_BY_MPROTECT && was_jump(context, address))) {
     uint32_t page = page_at(area, address);
     rc = area->fault(area->context, page, was_write(context, area, page));
   }
