@@ -135,8 +135,7 @@ void mr_self_open_checkpoints(void) {
   mr_self.checkpoints = mr_checkpoints_open(mr_self.nodes, mr_self.me);
   if (mr_self.checkpoints != NULL && mr_self.part == NULL)
     mr_node_die(STATUS_USAGE, "--ckpt-every: checkpoints are for programs that maru-cc built and "
-                              "that are watched; this one "
-                              "cannot have them");
+                              "that are watched; this one cannot have them");
   if (mr_self.checkpoints != NULL && (mr_self.races != NULL || mr_settings_races()))
     mr_node_die(STATUS_USAGE, "--races and --ckpt-every exclude each other: what is known of races "
                               "is in no checkpoint");

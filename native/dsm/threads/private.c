@@ -18,7 +18,10 @@ void mr_private_prepare(void) {
 void *mr_private_take(size_t size) {
   void *block = mr_heap_take(HEAP, size, 1);
   if (block == NULL)
-    mr_node_die(STATUS_UNAVAILABLE, "no memory for a thread");
+    mr_node_die(STATUS_UNAVAILABLE,
+                "no room for what threads of this node have of their own: it is more than %zu MiB; "
+                "make thread-local variables smaller, or take more nodes",
+                SIZE >> 20);
   return block;
 }
 

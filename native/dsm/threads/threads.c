@@ -188,7 +188,7 @@ void mr_threads_run_first(void) { enter(&self.first, &origin); }
 
 void mr_threads_leave(void) {
   setcontext(&origin);
-  abort(); /* it came from getcontext */
+  abort(); /* it came from swapcontext */
 }
 
 static void serve(void) {
