@@ -344,6 +344,18 @@ timeout 30 maru boost advise --for 0.5 "$calm" >"$work/out" 2>"$work/err" || fai
 pkill -P "$calm"
 wait "$calm"
 
+# A rank is known by its library, wherever that lies.
+mkdir "$work/a folder"
+cc -shared -o "$work/a folder/libmpi.so.40" -xc /dev/null
+cc -o "$work/rank" -xc - -xnone -Wl,--no-as-needed "$work/a folder/libmpi.so.40" -Wl,-rpath,"$work/a folder" <<<'#include <unistd.h>
+int main(void) { return (int)sleep(20); }'
+"$work/rank" &
+rank=$!
+timeout 30 maru boost advise --for 0.5 --json=- "$rank" >"$work/out" 2>"$work/err" || fail "advise ends with status $?: $(cat "$work/err")"
+grep -qE "\"ranks\": ?\[ ?$rank ?\]" "$work/out" || fail "a rank whose library lies in a folder with a space is not seen: $(cat "$work/out")"
+kill "$rank"
+wait "$rank" 2>/dev/null
+
 # ---- files are whole or not there
 mkdir "$work/files"
 said=$(ulimit -f 0; timeout 30 env MARU_PREFIX="$whole" maru doctor "--json=$work/files/new" 2>&1 >/dev/null)

@@ -104,70 +104,79 @@ data Place a = Place
     placeAsked :: !Word64
   }
 
-autoMap :: forall a b. Machine -> Ways a b -> (a -> b) -> [a] -> IO [b]
+-- | What there is to map on, how, and the function.
+data Task a b = Task !Machine !(Ways a b) !(a -> b)
+
+autoMap :: Machine -> Ways a b -> (a -> b) -> [a] -> IO [b]
 autoMap machine ways f list = case machine of
   Whole means | callerOnly means -> pure (map (normalised . f) list)
-  Shared means _ | callerOnly means -> (\now -> unmeasured now 0 1 list) <$> getMonotonicTimeNSec
-  _ -> measuring 0 list
+  Shared means _ | callerOnly means -> (\now -> unmeasured task now 0 1 list) <$> getMonotonicTimeNSec
+  _ -> measuring task 0 list
   where
-    -- While other maps have all cores a short list is not measured. Where items take next to nothing
-    -- the clock is looked at more rarely.
-    unmeasured :: Word64 -> Int -> Int -> [a] -> [b]
-    unmeasured begun !i !next cells
-      | i == next = unsafeDupablePerformIO pause
-      | otherwise = on next cells
-      where
-        on _ [] = []
-        on later (c : rest) = normalised (f c) : unmeasured begun (i + 1) later rest
-        -- Two threads may look at the clock; only one may go on from there.
-        pause = do
-          took <- subtract begun <$> getMonotonicTimeNSec
-          let few = max 1 (fromIntegral i * 20000 `div` max 1 took)
-          pure (if took < unmeasuredNs then on (i + min (min (4 * i) 64) (fromIntegral few)) cells else unsafePerformIO (measuring i cells))
+    task = Task machine ways f
 
-    measuring :: Int -> [a] -> IO [b]
-    measuring i xs = do
-      watch <- newWatch
-      now <- getMonotonicTimeNSec
-      probe watch (Place i (Sample [] 0 0) 0 0 0 0 [] False 0 8 (given machine) (if i == 0 then now else 0)) xs
+-- | While other maps have all cores a short list is not measured. Where items take next to nothing
+-- the clock is looked at more rarely.
+unmeasured :: forall a b. Task a b -> Word64 -> Int -> Int -> [a] -> [b]
+unmeasured task@(Task _ _ f) begun = go
+  where
+    go :: Int -> Int -> [a] -> [b]
+    go !i !next cells
+      | i == next = unsafeDupablePerformIO (pause i cells)
+      | otherwise = on i next cells
+    on _ _ [] = []
+    on i later (c : rest) = normalised (f c) : go (i + 1) later rest
+    -- Two threads may look at the clock; only one may go on from there.
+    pause i cells = do
+      took <- subtract begun <$> getMonotonicTimeNSec
+      let few = max 1 (fromIntegral i * 20000 `div` max 1 took)
+      pure (if took < unmeasuredNs then on i (i + min (min (4 * i) 64) (fromIntegral few)) cells else unsafePerformIO (measuring task i cells))
 
+measuring :: Task a b -> Int -> [a] -> IO [b]
+measuring task@(Task machine _ _) i xs = do
+  watch <- newWatch
+  now <- getMonotonicTimeNSec
+  probe task watch (Place i (Sample [] 0 0) 0 0 0 0 [] False 0 8 (given machine) (if i == 0 then now else 0)) xs
+  where
     given (Whole means) = means
     given (Shared means _) = means
 
-    probe :: Watch -> Place a -> [a] -> IO [b]
-    probe _ _ [] = [] <$ returnArea
-    probe watch place0 xs@(x : rest) = do
-      placed <- asked machine lookAgainNs (reached xs place0)
-      (decision, place) <- choose (costOfFork ways) placed
-      case decision of
-        -- Other maps may have taken cores meanwhile.
-        OnWorkers -> asked machine 0 place >>= handed watch place xs
-        OnCapabilities -> returnArea >> onCapabilities ways (meansCapabilities (placeMeans place)) (placeIndex place +) xs
-        InCaller -> do
-          let after = forgetful place {placeIndex = placeIndex place + 1, placeProbes = placeProbes place + 1}
-          lendArea
-          (watched, passing) <- watchedBy watch after rest
-          (value, cost) <- measured watched (placeProbes place < 2 || placeProbes place `mod` 32 == 0) (f x)
-          (value :) <$> unsafeInterleaveIO (goOn watch after value cost passing rest)
-
-    handed watch before xs place
-      | meansWorkers (placeMeans place) < meansWorkers (placeMeans before) = probe watch place xs
+-- | Measures the next item here, or hands it and the rest to others.
+probe :: Task a b -> Watch -> Place a -> [a] -> IO [b]
+probe _ _ _ [] = [] <$ returnArea
+probe task@(Task machine ways f) watch place0 xs@(x : rest) = do
+  placed <- asked machine lookAgainNs (reached xs place0)
+  (decision, place) <- choose (costOfFork ways) placed
+  case decision of
+    -- Other maps may have taken cores meanwhile.
+    OnWorkers -> asked machine 0 place >>= handed place
+    OnCapabilities -> returnArea >> onCapabilities ways (meansCapabilities (placeMeans place)) (placeIndex place +) xs
+    InCaller -> do
+      let after = forgetful place {placeIndex = placeIndex place + 1, placeProbes = placeProbes place + 1}
+      lendArea
+      (watched, passing) <- watchedBy ways watch after rest
+      (value, cost) <- measured watched (placeProbes place < 2 || placeProbes place `mod` 32 == 0) (f x)
+      (value :) <$> unsafeInterleaveIO (goOn task watch after value cost passing rest)
+  where
+    handed before place
+      | meansWorkers (placeMeans place) < meansWorkers (placeMeans before) = probe task watch place xs
       | otherwise = returnArea >> onWorkers ways (placeIndex place +) xs
 
-    -- How the item before this place is to be evaluated, and what was begun meanwhile.
-    watchedBy :: Watch -> Place a -> [a] -> IO (Stamp -> IO () -> IO (), IO (Maybe (Ahead b)))
-    watchedBy watch place rest
-      | Just begin <- ahead ways,
-        means <- placeMeans place,
-        meansWorkers means > 1,
-        placeIndex place <= watchedItems = do
-        gate <- newGate
-        found <- newIORef (0, 0)
-        pure (attended watch (longNs means bareForkNs) (consider begin gate found place rest), forget watch >> pass gate >>= traverse (\b -> uncurry (Ahead b (leaveGate gate)) <$> readIORef found))
-      | otherwise = pure (const id, pure Nothing)
-
+-- | How the item before this place is to be evaluated, and what was begun meanwhile.
+watchedBy :: Ways a b -> Watch -> Place a -> [a] -> IO (Stamp -> IO () -> IO (), IO (Maybe (Ahead b)))
+watchedBy ways watch place rest
+  | Just begin <- ahead ways,
+    means <- placeMeans place,
+    meansWorkers means > 1,
+    placeIndex place <= watchedItems = do
+    gate <- newGate
+    found <- newIORef (0, 0)
+    let begun = \b -> uncurry (Ahead b (leaveGate gate)) <$> readIORef found
+    pure (attended watch (longNs means bareForkNs) (consider begin gate found), forget watch >> pass gate >>= traverse begun)
+  | otherwise = pure (const id, pure Nothing)
+  where
     -- As if two items had taken so long.
-    consider begin gate found place rest took = do
+    consider begin gate found took = do
       (decision, place') <- choose (costOfFork ways) (reached rest place) {placeSample = Sample [took, took] 0 0, placeForkNs = 0}
       if decision == OnWorkers && took >= longNs (placeMeans place) (placeForkNs place')
         then do
@@ -175,54 +184,57 @@ autoMap machine ways f list = case machine of
           True <$ open gate (begin (isBusy gate) (placeIndex place +) rest)
         else not <$> isBusy gate
 
-    goOn :: Watch -> Place a -> b -> IORef (Maybe Cost) -> IO (Maybe (Ahead b)) -> [a] -> IO [b]
-    goOn watch place0 value cost passing xs = do
-      place <- learn place0 value cost
-      begun <- passing
-      -- An item that threw has shown nothing.
-      shown <- isJust <$> readIORef cost
-      case begun of
-        Nothing -> stretch watch place xs
-        Just there -> do
-          elsewhere <- begunItemNs (aheadBegun there)
-          if shown && worthIt place there elsewhere
-            then begunList (aheadBegun there) <$ (aheadUsed there >> returnArea)
-            else begunStop (aheadBegun there) >> aheadUsed there >> stretch watch (told elsewhere place) xs
+-- | After a measured item: with what was begun beside it, if that still pays, or here.
+goOn :: Task a b -> Watch -> Place a -> b -> IORef (Maybe Cost) -> IO (Maybe (Ahead b)) -> [a] -> IO [b]
+goOn task watch place0 value cost passing xs = do
+  place <- learn place0 value cost
+  begun <- passing
+  -- An item that threw has shown nothing.
+  shown <- isJust <$> readIORef cost
+  case begun of
+    Nothing -> stretch task watch place xs
+    Just there -> do
+      elsewhere <- begunItemNs (aheadBegun there)
+      if shown && worthIt place there elsewhere
+        then begunList (aheadBegun there) <$ (aheadUsed there >> returnArea)
+        else begunStop (aheadBegun there) >> aheadUsed there >> stretch task watch (told elsewhere place) xs
 
-    -- The start is paid already. Of two measurements the lower one counts: the item's own, and
-    -- what the workers' took.
-    worthIt place there elsewhere = decide (placeMeans place) 0 sample (aheadKnown there) == OnWorkers
-      where
-        sample = (placeSample place) {sampleWork = maybe id (:) elsewhere [own]}
-        own = case sampleWork (placeSample place) of
-          latest : _ -> max (aheadTook there) latest
-          [] -> aheadTook there
+-- | The start is paid already. Of two measurements the lower one counts: the item's own, and
+-- what the workers' took.
+worthIt :: Place a -> Ahead b -> Maybe Double -> Bool
+worthIt place there elsewhere = decide (placeMeans place) 0 sample (aheadKnown there) == OnWorkers
+  where
+    sample = (placeSample place) {sampleWork = maybe id (:) elsewhere [own]}
+    own = case sampleWork (placeSample place) of
+      latest : _ -> max (aheadTook there) latest
+      [] -> aheadTook there
 
-    -- Workers evaluated several items, most often: what they took outweighs the next measurement, too.
-    told elsewhere place = place {placeSample = (placeSample place) {sampleWork = maybe id (\ns -> take 3 . ([ns, ns] <>)) elsewhere (sampleWork (placeSample place))}}
+-- | Workers evaluated several items, most often: what they took outweighs the next measurement, too.
+told :: Maybe Double -> Place a -> Place a
+told elsewhere place = place {placeSample = (placeSample place) {sampleWork = maybe id (\ns -> take 3 . ([ns, ns] <>)) elsewhere (sampleWork (placeSample place))}}
 
-    -- Maps some items here, on demand, without measuring each.
-    stretch :: Watch -> Place a -> [a] -> IO [b]
-    stretch watch place xs = do
-      begun <- getMonotonicTimeNSec
-      let !n = placeStretch place
-          !apart = looksApart place
-          !usual = typical (placeSample place)
-          end = unsafeDupablePerformIO ([] <$ returnArea)
-          -- From that place on to the next look. Counted down: an item has one comparison.
-          from :: Int -> [a] -> [b]
-          from k = items left
-            where
-              !left = min apart (n - k)
-              items :: Int -> [a] -> [b]
-              items 0 cells = unsafeDupablePerformIO (pause (k + left) cells)
-              items _ [] = end
-              items more (c : cells) = normalised (f c) : items (more - 1) cells
-          -- Two threads may look at the clock; only one may go on from there.
-          pause k cells = do
-            took <- subtract begun <$> getMonotonicTimeNSec
-            pure (if k == n || overdue usual k took then unsafePerformIO (probe watch (paced took k place) cells) else from k cells)
-      pure (from 0 xs)
+-- | Maps some items here, on demand, without measuring each.
+stretch :: forall a b. Task a b -> Watch -> Place a -> [a] -> IO [b]
+stretch task@(Task _ _ f) watch place xs = do
+  begun <- getMonotonicTimeNSec
+  let !n = placeStretch place
+      !apart = looksApart place
+      !usual = typical (placeSample place)
+      end = unsafeDupablePerformIO ([] <$ returnArea)
+      -- From that place on to the next look. Counted down: an item has one comparison.
+      from :: Int -> [a] -> [b]
+      from k = items left
+        where
+          !left = min apart (n - k)
+          items :: Int -> [a] -> [b]
+          items 0 cells = unsafeDupablePerformIO (pause (k + left) cells)
+          items _ [] = end
+          items more (c : cells) = normalised (f c) : items (more - 1) cells
+      -- Two threads may look at the clock; only one may go on from there.
+      pause k cells = do
+        took <- subtract begun <$> getMonotonicTimeNSec
+        pure (if k == n || overdue usual k took then unsafePerformIO (probe task watch (paced took k place) cells) else from k cells)
+  pure (from 0 xs)
 
 -- | What was begun beside an item that had taken so long, with so many cells known behind it.
 data Ahead b = Ahead

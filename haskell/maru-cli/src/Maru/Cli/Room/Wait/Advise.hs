@@ -238,7 +238,7 @@ librariesOf pid = do
   maps <- orNothing (Bytes.readFile (proc' pid </> "maps"))
   pure $ case maps of
     Nothing -> Left ()
-    Just content -> Right (nub (map takeFileName (mapMaybe (listToMaybe . drop 5 . words . Bytes.unpack) (filter (Bytes.elem '/') (Bytes.lines content)))))
+    Just content -> Right (nub [takeFileName (Bytes.unpack path) | line <- Bytes.lines content, let path = Bytes.dropWhile (/= '/') line, not (Bytes.null path)])
 
 commandOf :: Int -> IO [String]
 commandOf pid = map plain . filter (not . null) . splitOn '\0' <$> textOf (proc' pid </> "cmdline")
