@@ -162,7 +162,7 @@ next style known special source closings = go
           Just k -> token at {bodiesTo = offset at + from + k} ShiftLeft n
           Nothing -> signed (vain at) rest
     text at quote rest
-      | offset at >= textsFrom at && hasHole quote rest = maybe (plainText (vain at) quote rest) (token at StringLiteral) (holedLength (quotes style) quote rest)
+      | offset at >= textsFrom at && quoteOpens quote `notElem` absent at && hasHole quote rest = maybe (plainText (vain at) quote rest) (token at StringLiteral) (holedLength (quotes style) quote rest)
       | otherwise = plainText at quote rest
     plainText at quote rest
       | quoteLines quote = maybe (unclosed at open) (token at StringLiteral) (if open `elem` absent at then Nothing else textLength quote rest)
