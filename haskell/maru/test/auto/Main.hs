@@ -7,13 +7,16 @@ module Main (main) where
 import Control.Concurrent
 import Control.Exception (BlockedIndefinitelyOnMVar (..), ErrorCall (..), Exception, IOException, evaluate, throw, throwIO, try)
 import Control.Monad (forM_, when)
+import qualified Data.ByteString as ByteString
 import Data.IORef
 import Data.Int (Int64)
 import Data.List (foldl', nub)
 import Data.Maybe (isNothing)
+import qualified Data.Vector.Unboxed as Vector
 import GHC.Clock (getMonotonicTime)
 import Maru (Backend (Auto, Shm), Options (..), Untransferable (..), Workers (..), defaultOptions, parMapWith)
 import Maru.Backend.Auto
+import Maru.Native.Force (flatBytes)
 import System.Directory (doesFileExist, getTemporaryDirectory, removeFile)
 import System.Environment (setEnv)
 import System.IO (hClose, openTempFile)
@@ -37,61 +40,72 @@ decisions =
   testGroup
     "decide"
     [ testCase "much work that is known to be there goes to workers" $
-        decide (Means 2 1 1e6) fork (Sample [1e6, 1e6] 1e3 0) 100 @?= OnWorkers,
+        decide (Means 2 1 1e6) fork (Sample [1e6, 1e6] 1e3 0 0) 100 @?= OnWorkers,
       testCase "little work does not" $
-        decide (Means 2 1 1e6) fork (Sample [1e6, 1e6] 1e3 0) 3 @?= InCaller,
+        decide (Means 2 1 1e6) fork (Sample [1e6, 1e6] 1e3 0 0) 3 @?= InCaller,
       testCase "results that are dear to carry do not" $
-        decide (Means 2 1 1e6) fork (Sample [1e6, 1e6] 2e5 0) 1000 @?= InCaller,
+        decide (Means 2 1 1e6) fork (Sample [1e6, 1e6] 2e5 0 0) 1000 @?= InCaller,
+      testCase "nor do results of many bytes that take less to make than to carry" $ do
+        decide (Means 2 1 1e6) fork (Sample [5e4, 5e4] 100 1e6 1e6) 100000 @?= InCaller
+        decide (Means 16 1 1e6) fork (Sample [5e4, 5e4] 100 1e6 1e6) 100000 @?= InCaller
+        decide (Means 2 1 1e6) fork (Sample [1e7, 1e7] 100 1e6 1e6) 1000 @?= OnWorkers,
+      testCase "bytes that no walk looks at are counted, of a ByteString its own alone" $ do
+        let bytes = ByteString.replicate 100000 1
+            numbers = Vector.enumFromN (1 :: Int) 1000
+        flatBytes bytes >>= (@?= 100000)
+        flatBytes (ByteString.take 100 bytes) >>= (@?= 100)
+        flatBytes (numbers, [bytes, ByteString.empty], "text" :: String, 5 :: Int) >>= (@?= 108000)
+        flatBytes (map Just [1 .. 1000 :: Int]) >>= (@?= 0),
       testCase "results that are dear to carry go to several capabilities" $ do
-        decide (Means 2 2 1e6) fork (Sample [1e6, 1e6] 2e5 0) 1000 @?= OnCapabilities
-        decide (Means 2 2 1e6) fork (Sample [1e6, 1e6] 2e5 0) 1 @?= InCaller
-        decide (Means 2 2 1e6) fork (Sample [1e4, 1e4] 1e4 0) 100000 @?= InCaller,
+        decide (Means 2 2 1e6) fork (Sample [1e6, 1e6] 2e5 0 0) 1000 @?= OnCapabilities
+        decide (Means 2 2 1e6) fork (Sample [1e6, 1e6] 2e5 0 0) 1 @?= InCaller
+        decide (Means 2 2 1e6) fork (Sample [1e4, 1e4] 1e4 0 0) 100000 @?= InCaller,
       testCase "but for many workers, who share the carrying, until the caller that takes the results is the bound" $ do
-        decide (Means 4 1 1e6) fork (Sample [1e6, 1e6] 2e5 2e6) 1000 @?= OnWorkers
-        decide (Means 16 1 1e6) fork (Sample [1e6, 1e6] 2e5 2e6) 1000 @?= OnWorkers
-        decide (Means 16 1 1e6) fork (Sample [1e6, 1e6] 9e5 1e7) 1000 @?= InCaller,
+        decide (Means 4 1 1e6) fork (Sample [1e6, 1e6] 2e5 2e6 0) 1000 @?= OnWorkers
+        decide (Means 16 1 1e6) fork (Sample [1e6, 1e6] 2e5 2e6 0) 1000 @?= OnWorkers
+        decide (Means 16 1 1e6) fork (Sample [1e6, 1e6] 9e5 1e7 0) 1000 @?= InCaller,
       testCase "nor are many capabilities faster than the caller that reads the results" $ do
-        decide (Means 1 16 64e6) fork (Sample [1e6, 1e6] 3e5 0) 1000 @?= OnCapabilities
-        decide (Means 1 16 64e6) fork (Sample [1e6, 1e6] 5e5 0) 1000 @?= InCaller,
+        decide (Means 1 16 64e6) fork (Sample [1e6, 1e6] 3e5 0 0) 1000 @?= OnCapabilities
+        decide (Means 1 16 64e6) fork (Sample [1e6, 1e6] 5e5 0 0) 1000 @?= InCaller,
       testCase "what allocates much does not go to capabilities, for all stop for each collection" $ do
-        decide (Means 2 2 1e6) fork (Sample [1e6, 1e6] 2e5 2e6) 1000 @?= InCaller
-        decide (Means 1 16 1e6) fork (Sample [1e6, 1e6] 1e5 2e6) 1000 @?= InCaller
-        decide (Means 1 16 64e6) fork (Sample [1e6, 1e6] 1e5 2e6) 1000 @?= OnCapabilities
-        decide (Means 16 16 1e6) fork (Sample [1e6, 1e6] 1e5 2e6) 1000 @?= OnWorkers,
+        decide (Means 2 2 1e6) fork (Sample [1e6, 1e6] 2e5 2e6 0) 1000 @?= InCaller
+        decide (Means 1 16 1e6) fork (Sample [1e6, 1e6] 1e5 2e6 0) 1000 @?= InCaller
+        decide (Means 1 16 64e6) fork (Sample [1e6, 1e6] 1e5 2e6 0) 1000 @?= OnCapabilities
+        decide (Means 16 16 1e6) fork (Sample [1e6, 1e6] 1e5 2e6 0) 1000 @?= OnWorkers,
       testCase "more of them are never slower, nor faster than their number allows" $
-        forM_ [Sample [ns, ns] walk bytes | ns <- [1e3, 1e6, 1e8], walk <- [0, 0.1 * ns, ns], bytes <- [0, 2 * ns, 30 * ns]] $ \sample ->
+        forM_ [Sample [ns, ns] walk bytes 0 | ns <- [1e3, 1e6, 1e8], walk <- [0, 0.1 * ns, ns], bytes <- [0, 2 * ns, 30 * ns]] $ \sample ->
           forM_ [1, 2, 16] $ \n ->
             forM_ [OnWorkers, OnCapabilities] $ \way -> do
               let means = Means n n 1e6
               assertBool (show (sample, n, way)) (expected means sample way >= typical sample / fromIntegral n)
               assertBool (show (sample, n, way)) (n == 1 || expected means sample way <= expected means {meansWorkers = 1, meansCapabilities = 1} sample way),
       testCase "where workers are unsafe all that is long goes there" $
-        decide (Means 1 2 1e6) fork (Sample [1e6, 1e6] 1e3 0) 1000 @?= OnCapabilities,
+        decide (Means 1 2 1e6) fork (Sample [1e6, 1e6] 1e3 0 0) 1000 @?= OnCapabilities,
       testCase "what is cheap to carry waits for workers, however many capabilities there are" $ do
-        decide (Means 2 2 1e6) fork (Sample [1e6, 1e6] 1e3 0) 100 @?= OnWorkers
-        decide (Means 2 2 1e6) fork (Sample [1e6, 1e6] 1e3 0) 3 @?= InCaller,
+        decide (Means 2 2 1e6) fork (Sample [1e6, 1e6] 1e3 0 0) 100 @?= OnWorkers
+        decide (Means 2 2 1e6) fork (Sample [1e6, 1e6] 1e3 0 0) 3 @?= InCaller,
       testCase "one worker is no worker" $
-        decide (Means 1 1 1e6) fork (Sample [1e6, 1e6] 1e3 0) 1000 @?= InCaller,
+        decide (Means 1 1 1e6) fork (Sample [1e6, 1e6] 1e3 0 0) 1000 @?= InCaller,
       testCase "nothing is known from nothing, nor from one cheap item" $ do
-        decide (Means 2 1 1e6) fork (Sample [] 0 0) 1000 @?= InCaller
-        decide (Means 2 1 1e6) fork (Sample [1e6] 1e3 0) 1000 @?= InCaller,
+        decide (Means 2 1 1e6) fork (Sample [] 0 0 0) 1000 @?= InCaller
+        decide (Means 2 1 1e6) fork (Sample [1e6] 1e3 0 0) 1000 @?= InCaller,
       testCase "items that cost no more than handing a result over stay, however many" $
-        decide (Means 2 1 1e6) fork (Sample [1e3, 1e3, 1e3] 10 0) 20000 @?= InCaller,
+        decide (Means 2 1 1e6) fork (Sample [1e3, 1e3, 1e3] 10 0 0) 20000 @?= InCaller,
       testCase "one very dear item is believed" $
-        decide (Means 2 1 1e6) fork (Sample [1e8] 1e3 0) 9 @?= OnWorkers,
+        decide (Means 2 1 1e6) fork (Sample [1e8] 1e3 0 0) 9 @?= OnWorkers,
       testCase "an item is long before it is believed, and never before workers could have started" $
         forM_ [(n, ns) | n <- [2, 4, 16, 64], ns <- [fork, 20 * fork, 400 * fork]] $ \(n, ns) -> do
           let long' = longNs (Means n 1 1e6) ns
           assertBool (show (n, ns, long')) (long' >= fromIntegral n * fromIntegral ns)
-          assertBool (show (n, ns, long')) (not (believable (Sample [min long' 5e6] 0 0)))
-          assertBool (show (n, ns, long')) (believable (Sample [2.1 * long'] 0 0)),
+          assertBool (show (n, ns, long')) (not (believable (Sample [min long' 5e6] 0 0 0)))
+          assertBool (show (n, ns, long')) (believable (Sample [2.1 * long'] 0 0 0)),
       testCase "of costs that grow smoothly the latest is believed" $
-        decide (Means 2 1 1e6) fork (Sample [4e6, 2e6, 1e6] 1e3 0) 5 @?= OnWorkers,
+        decide (Means 2 1 1e6) fork (Sample [4e6, 2e6, 1e6] 1e3 0 0) 5 @?= OnWorkers,
       testCase "one outlier of three is not" $
-        decide (Means 2 1 1e6) fork (Sample [100, 1e8, 100] 1 0) 1000 @?= InCaller,
+        decide (Means 2 1 1e6) fork (Sample [100, 1e8, 100] 1 0 0) 1000 @?= InCaller,
       testCase "a large heap, which makes workers dear, needs more work" $ do
-        decide (Means 2 1 1e6) fork (Sample [1e6, 1e6] 1e3 0) 20 @?= OnWorkers
-        decide (Means 2 1 1e6) (20 * fork) (Sample [1e6, 1e6] 1e3 0) 20 @?= InCaller
+        decide (Means 2 1 1e6) fork (Sample [1e6, 1e6] 1e3 0 0) 20 @?= OnWorkers
+        decide (Means 2 1 1e6) (20 * fork) (Sample [1e6, 1e6] 1e3 0 0) 20 @?= InCaller
     ]
 
 -- | Thrown at a consumer.

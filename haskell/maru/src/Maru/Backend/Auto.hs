@@ -38,7 +38,7 @@ import Maru.Backend.Auto.Model
 import Maru.Internal.Feed
 import Maru.Internal.Normal (normalised)
 import Maru.Internal.Run (awaited)
-import Maru.Native.Force (normalise)
+import Maru.Native.Force (flatBytes, normalise)
 import Maru.Native.Process (residentBytes)
 import Maru.Native.Rts (lendArea, returnArea)
 import System.IO.Unsafe (unsafeDupablePerformIO, unsafeInterleaveIO, unsafePerformIO)
@@ -136,7 +136,7 @@ measuring :: Task a b -> Int -> [a] -> IO [b]
 measuring task@(Task machine _ _) i xs = do
   watch <- newWatch
   now <- getMonotonicTimeNSec
-  probe task watch (Place i (Sample [] 0 0) 0 0 0 0 [] False 0 8 (given machine) (if i == 0 then now else 0)) xs
+  probe task watch (Place i (Sample [] 0 0 0) 0 0 0 0 [] False 0 8 (given machine) (if i == 0 then now else 0)) xs
   where
     given (Whole means) = means
     given (Shared means _) = means
@@ -177,7 +177,7 @@ watchedBy ways watch place rest
   where
     -- As if two items had taken so long.
     consider begin gate found took = do
-      (decision, place') <- choose (costOfFork ways) (reached rest place) {placeSample = Sample [took, took] 0 0, placeForkNs = 0}
+      (decision, place') <- choose (costOfFork ways) (reached rest place) {placeSample = Sample [took, took] 0 0 0, placeForkNs = 0}
       if decision == OnWorkers && took >= longNs (placeMeans place) (placeForkNs place')
         then do
           writeIORef found (took, placeKnown place' - placeIndex place')
@@ -270,7 +270,7 @@ learn place value cost = do
     upTo
       | placeIndex place < watchedItems = const 0
       | otherwise = min (2 * placeStretch place + 1) . floor . min 10000
-    with (Cost work walk bytes) (Sample before walked _) = Sample (take 3 (work : before)) (fromMaybe walked walk) bytes
+    with (Cost work carried bytes) (Sample before walk _ flat) = (\(Carried ns n) -> Sample (take 3 (work : before)) ns bytes n) (fromMaybe (Carried walk flat) carried)
 
 -- | After a stretch of so many items that took so long. If it is overdue the next
 -- measurements follow at once.
@@ -377,9 +377,12 @@ walkAhead wanted xs = do
 
 -- Measuring ------------------------------------------------------------------
 
--- | Nanoseconds to evaluate a result, and to walk it once more if that was
--- measured; bytes that were allocated meanwhile.
-data Cost = Cost !Double !(Maybe Double) !Double
+-- | Nanoseconds to evaluate a result; how much there is to carry, if that was measured; bytes that
+-- were allocated meanwhile.
+data Cost = Cost !Double !(Maybe Carried) !Double
+
+-- | Nanoseconds to walk a result once more, and bytes that a walk does not look at.
+data Carried = Carried !Double !Double
 
 -- | The value, which when it is looked at becomes evaluated to normal form, in that way,
 -- and leaves its cost in the cell.
@@ -390,10 +393,18 @@ measured evaluating walking y = do
         left <- getAllocationCounter
         work <- costing (\begun -> evaluating begun (normalise y))
         after <- getAllocationCounter
-        walk <- if walking then Just <$> costing (const (normalise y)) else pure Nothing
-        writeIORef cell (Just (Cost work walk (fromIntegral (left - after))))
+        carried <- if walking then Just <$> carrying y else pure Nothing
+        writeIORef cell (Just (Cost work carried (fromIntegral (left - after))))
         pure y
   pure (value, cell)
+
+-- | Of a result that is evaluated.
+carrying :: b -> IO Carried
+carrying y = do
+  begun <- stamp
+  flat <- flatBytes y
+  ns <- passed begun
+  pure (Carried ns (fromIntegral flat))
 
 -- | What it takes, in nanoseconds.
 costing :: (Stamp -> IO ()) -> IO Double

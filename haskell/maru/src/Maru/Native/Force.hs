@@ -7,17 +7,23 @@
 -- | Evaluation to normal form without a class constraint.
 module Maru.Native.Force
   ( normalise,
+    flatBytes,
     bytestringTable,
   )
 where
 
 import Control.Monad (forM_, unless)
 import qualified Data.ByteString as ByteString
+import Foreign.Marshal.Utils (with)
+import Foreign.Ptr (nullPtr)
+import Foreign.Storable (peek)
 import GHC.Exts
-  ( Any,
+  ( Addr#,
+    Any,
     Int (I#),
     Int#,
     MutableArray#,
+    Ptr (Ptr),
     RealWorld,
     State#,
     Word (W#),
@@ -29,7 +35,7 @@ import GHC.Exts
 import GHC.IO (IO (IO))
 
 foreign import prim "maru_normalisezh"
-  normalise# :: Any -> Word# -> Word# -> Word# -> State# RealWorld -> (# State# RealWorld, Word# #)
+  normalise# :: Any -> Word# -> Word# -> Word# -> Addr# -> State# RealWorld -> (# State# RealWorld, Word# #)
 
 foreign import prim "maru_thunkszh"
   thunks# :: Any -> MutableArray# RealWorld Any -> Word# -> State# RealWorld -> (# State# RealWorld, Int# #)
@@ -46,17 +52,25 @@ foreign import prim "maru_infozh"
 -- Terminates on cyclic values too. What is shared is walked once per reference,
 -- until that has become expensive; then each object once.
 normalise :: a -> IO ()
-normalise x = do
-  done <- walk (Bounds 0x1000000 0x20000) (unsafeCoerce# x)
+normalise = normaliseCounting nullPtr
+
+-- | The same, and bytes of the value that stand in no constructor's fields, but in ByteStrings and arrays
+-- of numbers: each as often as it is walked, and those walked within some 16 million closures.
+flatBytes :: a -> IO Word
+flatBytes x = with 0 $ \count -> normaliseCounting count x >> peek count
+
+normaliseCounting :: Ptr Word -> a -> IO ()
+normaliseCounting count x = do
+  done <- walk count (Bounds 0x1000000 0x20000) (unsafeCoerce# x)
   unless done (inRounds (Bounds 0x2000000 0x40000) (unsafeCoerce# x))
 
 -- | How many closures to visit, and how deep to recurse.
 data Bounds = Bounds !Word !Word
 
--- | Evaluates within bounds; whether they sufficed.
-walk :: Bounds -> Any -> IO Bool
-walk (Bounds (W# visits) (W# depth)) x = case bytestringTable of
-  W# table -> IO $ \s -> case normalise# x visits depth table s of
+-- | Evaluates within bounds; whether they sufficed. Adds flat bytes at that address, if there is one.
+walk :: Ptr Word -> Bounds -> Any -> IO Bool
+walk (Ptr count) (Bounds (W# visits) (W# depth)) x = case bytestringTable of
+  W# table -> IO $ \s -> case normalise# x visits depth table count s of
     (# s1, left #) -> (# s1, W# left > 0 #)
 
 -- | For values that are cyclic, shared much, very deep or just large: finds the
@@ -67,7 +81,7 @@ inRounds :: Bounds -> Any -> IO ()
 inRounds bounds@(Bounds visits depth) x = do
   found <- findThunks x
   unless (null found) $ do
-    forM_ found (walk bounds)
+    forM_ found (walk nullPtr bounds)
     inRounds (Bounds (2 * visits) (2 * depth)) x
 
 -- | At most 4096 thunks that the value leads to; none: it is in normal form.

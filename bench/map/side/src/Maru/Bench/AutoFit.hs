@@ -120,7 +120,7 @@ sampleIn :: [Cell] -> Int -> String -> Maybe Sample
 sampleIn cells cpus work = do
   (share, bytes) <- knownOf work
   alone <- timeOf cells cpus work "map" 1 []
-  pure (Sample [alone, alone] (share * alone) bytes)
+  pure (Sample [alone, alone] (share * alone) bytes 0)
 
 timeOf :: [Cell] -> Int -> String -> String -> Int -> [String] -> Maybe Double
 timeOf cells cpus work way count flags =

@@ -39,7 +39,9 @@ data Sample = Sample
     -- | Walking a result once more: what carrying it costs grows with it.
     sampleWalk :: !Double,
     -- | Bytes that evaluating the latest one allocated.
-    sampleBytes :: !Double
+    sampleBytes :: !Double,
+    -- | Bytes of a result that a walk does not look at: ByteStrings, arrays of numbers.
+    sampleFlat :: !Double
   }
   deriving (Eq, Show)
 
@@ -116,7 +118,7 @@ expectedBy :: Prices -> Means -> Sample -> Decision -> Double
 expectedBy p means sample way = case way of
   InCaller -> alone
   -- All work at once, and the caller takes each result.
-  OnWorkers -> max (among meansWorkers (alone + outcomeNs + priceCarry p * walk)) (outcomeNs / 2 + priceTake p * walk)
+  OnWorkers -> max (among meansWorkers (alone + outcomeNs + priceCarry p * walk + copyNs * flat)) (outcomeNs / 2 + priceTake p * walk + freeNs * flat)
   -- All stop for each collection, which copies what all are building: with as many
   -- areas there are fewer of them, and each takes that much longer.
   OnCapabilities ->
@@ -126,6 +128,7 @@ expectedBy p means sample way = case way of
   where
     alone = typical sample
     walk = sampleWalk sample
+    flat = sampleFlat sample
     among of' ns = let n = fromIntegral (max 1 (of' means)) in ns / n * (1 + priceCrowd p * (n - 1))
 
 -- | Of what is beside the items themselves. What grows with a result is counted in walks
@@ -161,6 +164,12 @@ sparksWorthNs = 2000000
 -- 100 000 items of 1 us (measured).
 outcomeNs :: Double
 outcomeNs = 1200
+
+-- | What a byte costs that no walk looks at: a worker copies it to a fresh page, and the caller gives that
+-- page back (300 results of 1 MB, measured on two virtual CPUs).
+copyNs, freeNs :: Double
+copyNs = 1.2
+freeNs = 0.13
 
 -- | How many items are worth eight starts of all workers, within reason.
 cellsWorth :: Means -> Int64 -> Sample -> Int
