@@ -145,7 +145,7 @@ send :: Binary a => Address a -> a -> IO ()
 send (Address path number queue) message = do
   node <- self
   case queue of
-    Just q | path == nodePath node -> evaluate (normalised message) >>= deliver q . Here
+    Just q | path == nodePath node -> evaluate (normalised id message) >>= deliver q . Here
     _ -> evaluate (Lazy.toStrict (Binary.encode message)) >>= route node path number
 
 -- | Waits for a message. In another process than the mailbox's, where the mailbox is gone, and where

@@ -88,7 +88,7 @@ parMapWithin options seconds f xs
     caller <- getProcessID
     map (either late id . outcomeResult) . outcomes <$> startedOn options Ordered Nothing (limited caller) xs
   where
-    limited caller x = unsafePerformIO (orEnd caller seconds (timeout (micros seconds) (evaluate (normalised (f x)))))
+    limited caller x = unsafePerformIO (orEnd caller seconds (timeout (micros seconds) (evaluate (normalised f x))))
     late e = case fromException e of
       Just WorkerLost {lostDeath = Killed n} | n == fromIntegral sigALRM -> Nothing
       _ -> throw e

@@ -109,7 +109,7 @@ data Task a b = Task !Machine !(Ways a b) !(a -> b)
 
 autoMap :: Machine -> Ways a b -> (a -> b) -> [a] -> IO [b]
 autoMap machine ways f list = case machine of
-  Whole means | callerOnly means -> pure (map (normalised . f) list)
+  Whole means | callerOnly means -> pure (map (normalised f) list)
   Shared means _ | callerOnly means -> (\now -> unmeasured task now 0 1 list) <$> getMonotonicTimeNSec
   _ -> measuring task 0 list
   where
@@ -125,7 +125,7 @@ unmeasured task@(Task _ _ f) begun = go
       | i == next = unsafeDupablePerformIO (pause i cells)
       | otherwise = on i next cells
     on _ _ [] = []
-    on i later (c : rest) = normalised (f c) : go (i + 1) later rest
+    on i later (c : rest) = normalised f c : go (i + 1) later rest
     -- Two threads may look at the clock; only one may go on from there.
     pause i cells = do
       took <- subtract begun <$> getMonotonicTimeNSec
@@ -229,7 +229,7 @@ stretch task@(Task _ _ f) watch place xs = do
           items :: Int -> [a] -> [b]
           items 0 cells = unsafeDupablePerformIO (pause (k + left) cells)
           items _ [] = end
-          items more (c : cells) = normalised (f c) : items (more - 1) cells
+          items more (c : cells) = normalised f c : items (more - 1) cells
       -- Two threads may look at the clock; only one may go on from there.
       pause k cells = do
         took <- subtract begun <$> getMonotonicTimeNSec

@@ -34,7 +34,7 @@ mapWith options f xs = unsafePerformIO $ do
   which <- resolveBackend options
   case which of
     Auto -> automatic options f xs
-    Sequential -> map (normalised . f) xs <$ checkOptions options
+    Sequential -> map (normalised f) xs <$ checkOptions options
     _ -> values <$> startOn which options Ordered Nothing f xs
 
 -- | What failed throws where it is looked at.

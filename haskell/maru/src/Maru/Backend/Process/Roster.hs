@@ -134,7 +134,7 @@ sealed job slot i why s0 = case pieceAt i (stPieces s) of
     | otherwise ->
       counted (\c -> c {countInCaller = countInCaller c + 1})
         . noted ("items were evaluated in the caller: " <> why)
-        $ landed i 1 [Outcome i (-1) (Right (normalised (jobFunction job x)))] s
+        $ landed i 1 [Outcome i (-1) (Right (normalised (jobFunction job) x))] s
   _ -> s
   where
     s = leaves slot s0
@@ -184,7 +184,7 @@ standIn job n s0
               landed key (end - key) (zipWith outcome [key .. end - 1] cells) st
     outcome i x = case IntMap.lookup i (stLosses s) of
       Just lost -> Judged i (-1) (Left (toException lost))
-      Nothing -> Outcome i (-1) (Right (normalised (jobFunction job x)))
+      Nothing -> Outcome i (-1) (Right (normalised (jobFunction job) x))
 
 -- Deaths ---------------------------------------------------------------------
 
