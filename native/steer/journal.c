@@ -10,6 +10,27 @@
 #include <string.h>
 #include <unistd.h>
 
+/* ---- looking ---------------------------------------------------------------------- */
+
+/* A thread's CPUs go offline, and its cgroup gets others.  What is left of those that it was given
+ * is still ours. */
+struct sight {
+  char now[MR_VALUE_MAX];
+  struct mr_cpus cpus;
+  const struct mr_cpus *usable; /* NULL: it has all that it was given, or nobody says */
+};
+
+static int look(const struct mr_journal *journal, const struct mr_target *target,
+                struct sight *sight) {
+  bool limited = mr_target_usable(target, journal->root, &sight->cpus);
+  sight->usable = limited ? &sight->cpus : NULL;
+  return mr_target_read(target, journal->root, sight->now);
+}
+
+static bool is_ours(const struct mr_change *change, const struct sight *sight) {
+  return mr_journal_wrote(change, sight->now, sight->usable);
+}
+
 /* ---- opening ------------------------------------------------------------------- */
 
 struct mending {
@@ -47,14 +68,15 @@ static int holds(struct mr_journal *other, bool dead, void *argument) {
 }
 
 static int read_base(struct mr_journal *journal) {
-  struct mr_cpus set;
-  char text[MR_CPUS_TEXT];
-  int error = mr_cpus_get(journal->tree, &set);
-  journal->tree_start = mr_start_time(journal->tree);
-  if (error < 0 || journal->tree_start == 0)
-    return error < 0 ? error : -ESRCH;
-  mr_cpus_list(&set, text);
-  journal->base = strdup(text);
+  struct mr_target tree = {.tid = journal->tree, .start = mr_start_time(journal->tree)};
+  struct sight sight;
+  journal->tree_start = tree.start;
+  int error = tree.start == 0 ? -ESRCH : look(journal, &tree, &sight);
+  if (error < 0)
+    return error;
+  (void)mr_cpus_parse_list(sight.now, &journal->may);
+  mr_target_unbind(sight.usable, sight.now);
+  journal->base = strdup(sight.now);
   return journal->base != NULL ? 0 : -ENOMEM;
 }
 
@@ -107,27 +129,6 @@ void mr_journal_close(struct mr_journal *journal, bool keep) {
   mr_journal_forget(journal);
 }
 
-/* ---- looking ---------------------------------------------------------------------- */
-
-/* A thread's CPUs go offline, and its cgroup gets others.  What is left of those that it was given
- * is still ours. */
-struct sight {
-  char now[MR_VALUE_MAX];
-  struct mr_cpus cpus;
-  const struct mr_cpus *usable; /* NULL: it has all that it was given, or nobody says */
-};
-
-static int look(const struct mr_journal *journal, const struct mr_target *target,
-                struct sight *sight) {
-  bool limited = mr_target_usable(target, journal->root, &sight->cpus);
-  sight->usable = limited ? &sight->cpus : NULL;
-  return mr_target_read(target, journal->root, sight->now);
-}
-
-static bool is_ours(const struct mr_change *change, const struct sight *sight) {
-  return mr_journal_wrote(change, sight->now, sight->usable);
-}
-
 /* ---- changing --------------------------------------------------------------------- */
 
 static int claim_file(struct mr_journal *journal, const struct mr_target *target) {
@@ -155,6 +156,8 @@ int mr_journal_note(struct mr_journal *journal, const struct mr_target *target, 
     error = lock < 0 ? lock : claim_file(journal, target);
   }
   if (error == 0 && change == NULL) {
+    if (target->tid != 0)
+      mr_target_unbind(sight.usable, sight.now);
     change = mr_journal_add_change(journal, target, inherited ? journal->base : sight.now);
     error = change == NULL ? -ENOMEM : 0;
     if (error == 0 && target->tid != 0) {

@@ -6,7 +6,7 @@
  * it lists.  A line counts only with its checksum, so a torn one is no line; each is on disk before
  * its change is made.
  *
- *   tree PID START CPUS                 the run's processes, and where they may run by themselves
+ *   tree PID START CPUS                 the run's processes, and what they are put back to
  *   set TID START TGID START OLD NEW    a thread
  *   set PATH OLD NEW                    a file; "-" stands for no CPU
  *   mask CPUS                           threads that are gone had it; others may have inherited it
@@ -54,7 +54,8 @@ struct mr_journal {
   int fd;
   pid_t tree;
   uint64_t tree_start;
-  char *base;
+  struct mr_cpus may; /* where the run's processes may run; only of one that was opened */
+  char *base;         /* what they are put back to */
   struct mr_change *changes;
   size_t count;
   char **masks; /* all that threads were given */

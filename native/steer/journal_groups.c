@@ -18,9 +18,7 @@ static void forgo(struct mr_journal *journal, const char *why) {
 }
 
 void mr_journal_find_home(struct mr_journal *journal) {
-  struct mr_cpus base;
-  (void)mr_cpus_parse_list(journal->base, &base);
-  (void)mr_group_home(journal->tree, &base, journal->home, journal->why_not,
+  (void)mr_group_home(journal->tree, &journal->may, journal->home, journal->why_not,
                       sizeof journal->why_not);
 }
 

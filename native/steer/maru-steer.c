@@ -59,7 +59,6 @@ enum { ORDERS_FD = 3 };
 
 struct keeper {
   struct mr_journal journal;
-  struct mr_cpus base;
   const char *root;
   const char *off; /* why nothing can be changed; NULL: it can */
   char off_text[MR_PATH_MAX + 64];
@@ -105,7 +104,7 @@ static int read_value(const struct keeper *keeper, struct order *order, const ch
     return error;
   if (order->target.tid != 0) {
     (void)mr_cpus_parse_list(value, &set);
-    mr_cpus_keep(&set, &keeper->base);
+    mr_cpus_keep(&set, &keeper->journal.may);
     mr_cpus_list(&set, value);
     if (mr_cpus_empty(&set))
       return -ENXIO;
@@ -317,11 +316,12 @@ static int start_controller(struct keeper *keeper, char **argv, const sigset_t *
 }
 
 static bool greet(struct keeper *keeper) {
-  char line[MR_VALUE_MAX + 64];
+  char line[MR_CPUS_TEXT + 64], may[MR_CPUS_TEXT];
+  mr_cpus_list(&keeper->journal.may, may);
   if (keeper->off != NULL)
     snprintf(line, sizeof line, "off %s\n", keeper->off);
   else
-    snprintf(line, sizeof line, "ready %s %d\n", keeper->journal.base, keeper->mended);
+    snprintf(line, sizeof line, "ready %s %d\n", may, keeper->mended);
   return answer(keeper, line);
 }
 
@@ -331,10 +331,8 @@ static void open_journal(struct keeper *keeper) {
   pid_t other = 0;
   int error = mr_journal_open(&keeper->journal, keeper->root, keeper->tree, keeper->cpusets,
                               &keeper->mended, &other);
-  if (error == 0) {
-    (void)mr_cpus_parse_list(keeper->journal.base, &keeper->base);
+  if (error == 0)
     return;
-  }
   if (error == -EBUSY)
     snprintf(keeper->off_text, sizeof keeper->off_text, "process %d steers these processes already",
              (int)other);

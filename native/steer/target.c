@@ -91,6 +91,14 @@ bool mr_target_usable(const struct mr_target *target, const char *root, struct m
   return true;
 }
 
+void mr_target_unbind(const struct mr_cpus *usable, char value[MR_VALUE_MAX]) {
+  struct mr_cpus set;
+  if (usable == NULL || !mr_cpus_parse_list(value, &set) || !mr_cpus_equal(&set, usable))
+    return;
+  memset(&set, 0xff, sizeof set);
+  mr_cpus_list(&set, value);
+}
+
 int mr_target_read(const struct mr_target *target, const char *root, char value[MR_VALUE_MAX]) {
   struct mr_cpus set;
   if (target->tid == 0)

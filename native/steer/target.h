@@ -31,6 +31,10 @@ int mr_target_read(const struct mr_target *target, const char *root, char value[
  * its cgroup.  False: nobody says which. */
 bool mr_target_usable(const struct mr_target *target, const char *root, struct mr_cpus *usable);
 
+/* All CPUs that there can be where the value is all of `usable` (NULL: nobody says), else the
+ * value: what a thread is put back to.  Bound to those of now it would never get what comes online,
+ * or into its cgroup, later. */
+void mr_target_unbind(const struct mr_cpus *usable, char value[MR_VALUE_MAX]);
 /* Brings a value into that form: 0 or -EINVAL. */
 int mr_target_form(const struct mr_target *target, const char *text, char value[MR_VALUE_MAX]);
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 
-from keeper_groups import narrowed, with_groups
+from keeper_groups import narrowed, widened, with_groups
 from steering import *
 
 ROUNDS = 12 * SCALE
@@ -154,9 +154,7 @@ def offline(root):
     os.sched_setaffinity(child, {1})
     r, said = run(root, s.pid, f"set {child} {start_of(child)} 0-1")
     os.sched_setaffinity(child, {0})
-    os.makedirs(f"{root}/sys/devices/system/cpu")
-    with open(f"{root}/sys/devices/system/cpu/online", "w") as f:
-        f.write("0,2-3\n")
+    online(root, "0,2-3")
     r.over()
     check("a thread is put back though a CPU of its is offline", os.sched_getaffinity(child) != {1} or journals(root))
     end(s)
@@ -239,6 +237,7 @@ try:
     if TWO:
         with_groups()
         narrowed()
+        widened()
     kills()
 finally:
     end(*(p for p in SUBJECTS if p.poll() is None))  # who waits for our output waits for theirs

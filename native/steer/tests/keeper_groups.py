@@ -127,6 +127,57 @@ def narrowed():
         settles(lambda: gone(home), 10)
 
 
+def widened():
+    """Its cgroup has few CPUs while it is placed, and more afterwards."""
+    above = f"/sys/fs/cgroup/cpuset{HOME}".rstrip("/")
+    home = f"{above}/maru-test-{os.getpid()}"
+    try:
+        os.mkdir(home)
+    except OSError as e:
+        print(f"skipped: no cgroup of version 1 for a program: {e}")
+        return
+    spawn = "import subprocess, sys; sys.stdin.readline(); p = subprocess.Popen(['sleep', '50']); print(p.pid, flush=True); p.wait()"
+    s = subprocess.Popen([sys.executable, "-c", spawn], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    bound = subprocess.Popen(["sleep", "60"])
+    child = None
+    try:
+        with open(f"{above}/cpuset.mems") as f:
+            put(f"{home}/cpuset.mems", f.read())
+        put(f"{home}/cpuset.cpus", "0-1")
+        for p in (s, bound):
+            put(f"{home}/tasks", str(p.pid))
+        os.sched_setaffinity(bound.pid, {0})
+        put(f"{home}/cpuset.cpus", "1")
+        root = machine()
+        online(root, "0-3")
+        r, said = run(root, s.pid, f"set {s.pid} {start_of(s.pid)} 1")
+        check("the controller hears where the program may run", said[0] != "ready 1 0" or said[1] != "ok")
+        s.stdin.write(b"\n")
+        s.stdin.flush()
+        child = int(s.stdout.readline())
+        put(f"{home}/cpuset.cpus", "0-1")
+        check("a thread is placed", os.sched_getaffinity(s.pid) != {1})
+        r.over()
+        check("CPUs that its cgroup was given meanwhile are a thread's again, and what it started",
+              [p for p in (s.pid, child) if os.sched_getaffinity(p) != {0, 1}])
+        put(f"{home}/cpuset.cpus", "1")
+        r, said = run(root, s.pid, f"set {s.pid} {start_of(s.pid)} 1")
+        dies(r)
+        repaired = subprocess.call([KEEPER, "repair", "--root", root])
+        put(f"{home}/cpuset.cpus", "0-1")
+        check("so are those that it is given later, whoever puts back", repaired or os.sched_getaffinity(s.pid) != {0, 1})
+        r, said = run(root, bound.pid, f"set {bound.pid} {start_of(bound.pid)} 1")
+        r.over()
+        check("one that was bound stays bound", os.sched_getaffinity(bound.pid) != {0})
+    finally:
+        for p in (s, bound):
+            p.kill()
+            p.wait()
+        if child:
+            os.kill(child, signal.SIGKILL)
+        settles(lambda: gone(home), 10)
+
+
 def put(path, text):
     with open(path, "w") as f:
         f.write(text)

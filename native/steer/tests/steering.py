@@ -41,6 +41,13 @@ def machine():
     return root
 
 
+def online(root, cpus):
+    """The machine's CPUs, as that folder has it."""
+    os.makedirs(f"{root}/sys/devices/system/cpu", exist_ok=True)
+    with open(f"{root}/sys/devices/system/cpu/online", "w") as f:
+        f.write(f"{cpus}\n")
+
+
 def value(root, path):
     with open(f"{root}/{path}") as f:
         return f.read().strip()
