@@ -10,8 +10,7 @@
 #define ASKED_NS INT64_C(200000000)         /* the answer is on its way */
 #define CHECK_AGAIN_NS INT64_C(10000000000) /* a known one: it may have become another program */
 
-/* False: it may not be forgotten yet. */
-static bool admission_forget(struct boost_board *one, uint32_t i) {
+bool boost_forget(struct boost_board *one, uint32_t i) {
   (void)boost_end_line(one, i);
   if (LOAD(one->subjects[i].touched))
     return false; /* before it is in its place */
@@ -46,7 +45,7 @@ bool boost_is_known(struct daemon *self, struct boost_board *one, uint32_t i, in
   int32_t tid = atomic_load_explicit(&line->tid, memory_order_acquire);
   bool same = is_subject(subject, tid, LOAD(line->start));
   /* The thread has gone, or the line has another one now. */
-  if (!same && subject->tid != 0 && !admission_forget(one, i))
+  if (!same && subject->tid != 0 && !boost_forget(one, i))
     return false;
   if (self->asks && tid != 0 && now_ns >= one->memory[i].ask_again_ns &&
       one->lines[i].raised_until_ns == 0)

@@ -7,10 +7,14 @@
 #define SEATS_A_BOARD 32u
 #define LOOK_AHEAD 12 /* lines */
 
-/* Where the kernel says that it is. */
+/* Where the kernel says that it is.  A line names its thread also when that was killed. */
 static void read_seat(struct daemon *self, struct boost_board *one, uint32_t i, int64_t now_ns) {
-  int cpu = boost_cpu(one->subjects[i].tid);
   self->seats++;
+  if (!boost_lives(&one->subjects[i])) {
+    (void)boost_forget(one, i);
+    return;
+  }
+  int cpu = boost_cpu(one->subjects[i].tid);
   if (cpu < 0)
     return;
   one->memory[i].cpu = (uint32_t)cpu % MARU_WAIT_CPUS;
@@ -39,6 +43,7 @@ static void read_seats(struct daemon *self, struct boost_board *one, struct boos
       read_seat(self, one, i, now_ns);
       one->turn = i + 1;
     }
+    view->known = view->known && one->subjects[i].tid != 0;
     view->seated = view->known && is_seated(one, i, now_ns);
     view->cpu = one->memory[i].cpu;
   }

@@ -5,7 +5,8 @@
  * Pairs of processes exchange messages under lowering policies while the daemon
  * raises and restores. At a random instant something is killed: the daemon's worker, its rescuer,
  * or both at once. Or it is one of a pair, in its wait or on its way to a wake. Then every survivor
- * must be in its own place, and the exchange must go on.
+ * must be in its own place, and the exchange must go on. A job that is killed as a whole has no
+ * time slot any more.
  *
  * MARU_TEST_KILLS (default 16) and MARU_TEST_SEED set length and course. */
 #define _GNU_SOURCE
@@ -16,6 +17,8 @@
 #define PAIRS 2
 #define WORKERS (2 * PAIRS)
 #define WAIT_SLICE (20 * MS)
+#define SLOTS_NS (500 * MS)
+#define SLOTS_SOON (4 * SECOND)
 #define PUT_BACK (20 * 100 * MS) /* a daemon is taken for dead after 90 ms */
 
 enum target { WORKER_DIES, RESCUER_DIES, BOTH_DIE, PEER_DIES, TARGETS };
@@ -94,22 +97,27 @@ static void none_raised(const pid_t *pids) {
     } while (now.policy != SCHED_OTHER);
 }
 
-static void one_kill(const char *program, enum target target, enum maru_wait_kind kind,
-                     uint64_t *seed) {
-  pid_t pids[WORKERS];
-  char report[512];
+static struct daemon begin(const char *program, const char *policy, enum maru_wait_kind kind,
+                           pid_t *pids) {
   atomic_store(&shared->quit, 0);
   memset((void *)shared->rounds, 0, sizeof shared->rounds);
-  for (unsigned i = 0; i < WORKERS; i++) {
+  for (unsigned i = 0; i < WORKERS; i++)
     CHECK_EQUAL(maru_channel_register(&board, i / 2, 0, &channels[i]), 0);
-  }
   for (unsigned i = 0; i < WORKERS; i++) {
     struct job job = {.self = i, .kind = kind};
     pids[i] = start(exchange, &job);
   }
-  struct daemon d = start_daemon(program, &board, "pb+lower", "1000");
+  struct daemon d = start_daemon(program, &board, policy, "1000");
   for (unsigned i = 0; i < WORKERS; i++)
     go_on(i, 2);
+  return d;
+}
+
+static void one_kill(const char *program, enum target target, enum maru_wait_kind kind,
+                     uint64_t *seed) {
+  pid_t pids[WORKERS];
+  char report[512];
+  struct daemon d = begin(program, "pb+lower", kind, pids);
   usleep((useconds_t)(next_random(seed) % 20000));
   unsigned victim = (unsigned)(next_random(seed) % WORKERS);
   if (target == WORKER_DIES || target == BOTH_DIE)
@@ -135,6 +143,40 @@ static void one_kill(const char *program, enum target target, enum maru_wait_kin
     maru_channel_release(channels[i]);
 }
 
+/* For SLOTS_NS no slot is the dead job's, soon. */
+static void only_the_living_have_slots(uint32_t dead) {
+  struct maru_wait_table *table;
+  CHECK_EQUAL(maru_wait_table_of(&board, &table), 0);
+  int64_t end = maru_now_ns() + SLOTS_SOON, since = maru_now_ns();
+  while (maru_now_ns() - since < SLOTS_NS) {
+    if (atomic_load(&table->slot_job) == dead + 1)
+      since = maru_now_ns();
+    CHECK(since < end);
+    usleep(200);
+  }
+}
+
+/* A whole job is killed; its parent reaps it or does not. */
+static void one_job_less(const char *program, bool reaped) {
+  pid_t pids[WORKERS];
+  char report[512];
+  struct daemon d = begin(program, "gang", MARU_WAIT_GANG, pids);
+  usleep(20000);
+  for (unsigned i = 2; i < WORKERS; i++)
+    CHECK_EQUAL(kill(pids[i], SIGKILL), 0);
+  for (unsigned i = 2; reaped && i < WORKERS; i++)
+    CHECK_EQUAL(finish(pids[i]), SIGKILL);
+  only_the_living_have_slots(1);
+  go_on(0, 20);
+  CHECK_EQUAL(end_daemon(&d, report, sizeof report), 0);
+  atomic_store(&shared->quit, 1);
+  for (unsigned i = 0; i < WORKERS; i++)
+    if (i < 2 || !reaped)
+      CHECK_EQUAL(finish(pids[i]), i < 2 ? 0 : SIGKILL);
+  for (unsigned i = 0; i < WORKERS; i++)
+    maru_channel_release(channels[i]);
+}
+
 int main(int argc, char **argv) {
   static const enum maru_wait_kind kinds[] = {MARU_WAIT_SPIN_LOWER, MARU_WAIT_LOWER_YIELD,
                                               MARU_WAIT_SPIN, MARU_WAIT_COOP, MARU_WAIT_ADAPTIVE};
@@ -153,5 +195,7 @@ int main(int argc, char **argv) {
     fflush(stdout);
     one_kill(argv[1], target, kind, &seed);
   }
+  one_job_less(argv[1], true);
+  one_job_less(argv[1], false);
   return 0;
 }
