@@ -95,8 +95,8 @@ static void act(struct daemon *self, struct boost_board *one, uint32_t i, uint8_
     self->totals.raises++;
     if (rc < 0)
       one->lines[i].raised_until_ns = 0;
-    if (rc == -ESRCH)
-      (void)boost_forget(one, i);
+    if (rc == -ESRCH) /* looked for at the next tick, before anything is tried again */
+      one->memory[i].seated_ns = 0;
     if (rc == -ENOTSUP) /* from there it cannot be: not tried at each tick */
       one->lines[i].rests_until_ns = now_ns + REFUSED_NS;
   }

@@ -10,7 +10,8 @@
 #define ASKED_NS INT64_C(200000000)         /* the answer is on its way */
 #define CHECK_AGAIN_NS INT64_C(10000000000) /* a known one: it may have become another program */
 
-bool boost_forget(struct boost_board *one, uint32_t i) {
+/* False: it may not be forgotten yet. */
+static bool admission_forget(struct boost_board *one, uint32_t i) {
   (void)boost_end_line(one, i);
   if (LOAD(one->subjects[i].touched))
     return false; /* before it is in its place */
@@ -18,6 +19,19 @@ bool boost_forget(struct boost_board *one, uint32_t i) {
   one->memory[i] = (struct boost_memory){0};
   boost_dismiss(&one->subjects[i]);
   return true;
+}
+
+void boost_bury(struct boost_board *one, uint32_t i) {
+  struct boost_memory gone = {.gone = one->subjects[i].tid, .gone_start = one->subjects[i].start};
+  if (admission_forget(one, i))
+    one->memory[i] = gone;
+}
+
+bool boost_is_gone(const struct boost_board *one, uint32_t i) {
+  const struct maru_channel *line = &one->table->channels[i];
+  const struct boost_memory *memory = &one->memory[i];
+  return memory->gone != 0 && memory->gone == LOAD(line->tid) &&
+         memory->gone_start == LOAD(line->start);
 }
 
 static void ask(struct daemon *self, struct boost_board *one, uint32_t i, int64_t now_ns) {
@@ -45,7 +59,7 @@ bool boost_is_known(struct daemon *self, struct boost_board *one, uint32_t i, in
   int32_t tid = atomic_load_explicit(&line->tid, memory_order_acquire);
   bool same = is_subject(subject, tid, LOAD(line->start));
   /* The thread has gone, or the line has another one now. */
-  if (!same && subject->tid != 0 && !boost_forget(one, i))
+  if (!same && subject->tid != 0 && !admission_forget(one, i))
     return false;
   if (self->asks && tid != 0 && now_ns >= one->memory[i].ask_again_ns &&
       one->lines[i].raised_until_ns == 0)

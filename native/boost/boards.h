@@ -34,6 +34,8 @@ struct boost_board {
     int64_t back_off_ns;
     int64_t seated_ns; /* when `cpu` was read */
     uint32_t cpu;
+    int32_t gone; /* a thread that was known and has ended, and when it started */
+    uint64_t gone_start;
   } * memory;
 };
 

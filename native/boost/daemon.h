@@ -71,9 +71,10 @@ int boost_read_options(struct daemon *self, int argc, char **argv);
 
 /* The line's thread was checked.  When it is new, and now and then again, the clerk is asked. */
 bool boost_is_known(struct daemon *self, struct boost_board *one, uint32_t i, int64_t now_ns);
-/* The line's thread is another one, or has ended: it has no time slot, and costs nobody a boost,
- * until the clerk has proved it anew.  False: it may not be forgotten yet. */
-bool boost_forget(struct boost_board *one, uint32_t i);
+/* The line's thread has ended.  While the line still names it, it does not wait, and nothing is
+ * pending there: it has no time slot, costs nobody a boost, and does not hurry the daemon. */
+void boost_bury(struct boost_board *one, uint32_t i);
+bool boost_is_gone(const struct boost_board *one, uint32_t i);
 /* Takes the answers, if they are there, and begins a new list.  `*find_ns`: when the next
  * search is due. */
 void boost_begin_list(struct daemon *self, int64_t now_ns, int64_t *find_ns);

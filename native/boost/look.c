@@ -11,7 +11,7 @@
 static void read_seat(struct daemon *self, struct boost_board *one, uint32_t i, int64_t now_ns) {
   self->seats++;
   if (!boost_lives(&one->subjects[i])) {
-    (void)boost_forget(one, i);
+    boost_bury(one, i);
     return;
   }
   int cpu = boost_cpu(one->subjects[i].tid);
@@ -55,13 +55,15 @@ static bool needs_rights(const struct daemon *self) {
 
 static struct boost_view view_of(struct daemon *self, struct boost_board *one, uint32_t i,
                                  bool pending, int64_t now_ns) {
-  uint32_t state = LOAD(one->table->channels[i].state);
+  bool gone = boost_is_gone(one, i);
+  uint32_t state = gone ? MARU_CHANNEL_IDLE : LOAD(one->table->channels[i].state);
+  pending = pending && !gone;
   return (struct boost_view){
       .waits = state != MARU_CHANNEL_IDLE,
       .asleep = state == MARU_CHANNEL_ASLEEP,
       .lowered = state == MARU_CHANNEL_LOWERED,
       .pending = pending,
-      .known = needs_rights(self) && (pending || self->rules.slots || self->checks) &&
+      .known = !gone && needs_rights(self) && (pending || self->rules.slots || self->checks) &&
                boost_is_known(self, one, i, now_ns),
       .user = one->user,
       .job = LOAD(one->table->channels[i].job) | (uint64_t)one->status.st_ino << 32,

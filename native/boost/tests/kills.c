@@ -177,6 +177,31 @@ static void one_job_less(const char *program, bool reaped) {
     maru_channel_release(channels[i]);
 }
 
+static void wait_for_ever(void *unused) {
+  struct maru_wait_policy policy;
+  (void)unused;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  CHECK_EQUAL(maru_wait_policy_init(&policy, MARU_WAIT_COOP), 0);
+  CHECK_EQUAL(maru_channel_attach(channels[0], &policy), 0);
+  (void)maru_wait(&channels[0]->word, 2, ~MARU_WAIT_ARMED, &policy, MARU_WAIT_FOREVER);
+}
+
+/* The daemon looks at its slowest: a message for a thread that was killed is nobody's. */
+static void message_for_the_dead(const char *program) {
+  char report[512];
+  CHECK_EQUAL(maru_channel_register(&board, 0, MARU_CHANNEL_SILENT, &channels[0]), 0);
+  pid_t pid = start(wait_for_ever, NULL);
+  struct daemon d = start_daemon(program, &board, "auto", "0");
+  usleep(1000000); /* it has been proved */
+  CHECK_EQUAL(kill(pid, SIGKILL), 0);
+  CHECK_EQUAL(finish(pid), SIGKILL);
+  maru_channel_post(channels[0]);
+  usleep(2000000);
+  CHECK_EQUAL(end_daemon(&d, report, sizeof report), 0);
+  CHECK(field(report, "ticks") < 3000); /* 200 a second, not 4000 */
+  maru_channel_release(channels[0]);
+}
+
 int main(int argc, char **argv) {
   static const enum maru_wait_kind kinds[] = {MARU_WAIT_SPIN_LOWER, MARU_WAIT_LOWER_YIELD,
                                               MARU_WAIT_SPIN, MARU_WAIT_COOP, MARU_WAIT_ADAPTIVE};
@@ -197,5 +222,6 @@ int main(int argc, char **argv) {
   }
   one_job_less(argv[1], true);
   one_job_less(argv[1], false);
+  message_for_the_dead(argv[1]);
   return 0;
 }
