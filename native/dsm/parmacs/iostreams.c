@@ -137,6 +137,23 @@ void mr_iostreams_flush(void) {
       (is_wide(i) ? here.flush_wide : here.flush)(here.each[i]);
 }
 
+bool mr_iostreams_format(int stream, struct mr_format *format) {
+  if (!are_made())
+    return false;
+  const struct ios *ios = ios_of(stream);
+  *format = (struct mr_format){ios->precision, ios->flags, ios->fill};
+  return true;
+}
+
+void mr_iostreams_set_format(int stream, const struct mr_format *format) {
+  if (!are_made())
+    return;
+  struct ios *ios = ios_of(stream);
+  ios->precision = format->precision;
+  ios->flags = format->flags;
+  ios->fill = format->fill;
+}
+
 /* ---- writing ----------------------------------------------------------------------------------
  */
 

@@ -1,4 +1,5 @@
-/* iostreams.h: what libstdc++ keeps of its program, in checkpoints (internal to libmaru-dsm).
+/* iostreams.h: what libstdc++ keeps of its program, in checkpoints and for new threads (internal to
+ * libmaru-dsm).
  *
  * Of std::cout and the other seven: format, state, and the buffer that each uses, by libstdc++'s
  * binary interface.  Whether they are synchronised with stdio: where they are not, what they hold
@@ -38,6 +39,17 @@ struct mr_iostreams {
 void mr_iostreams_begin(bool throws_own);
 /* What they hold leaves the process. */
 void mr_iostreams_flush(void);
+
+/* How a stream writes and reads what it is given next. */
+struct mr_format {
+  ptrdiff_t precision;
+  uint32_t flags;
+  uint64_t fill;
+};
+
+/* False: this process has no such stream of its own, or nobody has made it. */
+bool mr_iostreams_format(int stream, struct mr_format *format);
+void mr_iostreams_set_format(int stream, const struct mr_format *format);
 
 /* -EOPNOTSUPP, then `why` says it. */
 int mr_iostreams_take(struct mr_iostreams *streams, char *why, size_t size);

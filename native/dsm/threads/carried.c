@@ -2,9 +2,11 @@
 #include "carried.h"
 
 #include "../node.h"
+#include "../parmacs/iostreams.h"
 #include "private.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <locale.h>
 #include <maru/parmacs.h>
 #include <maru/threads.h>
@@ -24,14 +26,15 @@ struct mr_carried {
   char text[];
 };
 
-enum { FOLDER = 'd', MASK = 'm', LOCALE = 'l', SET = 's', UNSET = 'u' };
+enum { FOLDER = 'd', FORMAT = 'f', MASK = 'm', LOCALE = 'l', SET = 's', UNSET = 'u' };
 
 /* What this process has changed since it told or took that piece. */
 static struct {
   bool folder, mask, locale;
   char **names; /* of the environment */
   size_t count;
-  uint32_t number; /* what was told or taken last, as a whole */
+  uint32_t number;                        /* what was told or taken last, as a whole */
+  struct mr_format formats[MR_IOSTREAMS]; /* as they were told or taken last */
 } own;
 
 static void *need(void *memory) {
@@ -76,8 +79,26 @@ void maru_threads_changed(int what, const char *name) {
     note_name(name);
 }
 
+/* A program sets these by inline functions, so that nobody is told. */
+static bool is_formatted(int stream, struct mr_format *now) {
+  const struct mr_format *then = &own.formats[stream];
+  return mr_iostreams_format(stream, now) && (now->precision != then->precision ||
+                                              now->flags != then->flags || now->fill != then->fill);
+}
+
+static bool is_any_formatted(void) {
+  struct mr_format now;
+  for (int i = 0; i < MR_IOSTREAMS; i++)
+    if (is_formatted(i, &now))
+      return true;
+  return false;
+}
+
 static bool is_changed(const char *piece) {
+  struct mr_format now;
   switch (*piece) {
+  case FORMAT:
+    return is_formatted(piece[1] - '0', &now);
   case FOLDER:
     return own.folder;
   case MASK:
@@ -93,6 +114,12 @@ static void forget_changes(void) {
   own.folder = own.mask = own.locale = false;
   while (own.count > 0)
     mr_private_give(own.names[--own.count]);
+  mr_carried_begin();
+}
+
+void mr_carried_begin(void) {
+  for (int i = 0; i < MR_IOSTREAMS; i++)
+    mr_iostreams_format(i, &own.formats[i]);
 }
 
 struct mr_range mr_carried_state(void) {
@@ -122,7 +149,16 @@ static void put_mask(FILE *to) {
   fprintf(to, "%c%o%c", MASK, (unsigned)mask, 0);
 }
 
+static void put_formats(FILE *to) {
+  struct mr_format now;
+  for (int i = 0; i < MR_IOSTREAMS; i++)
+    if (is_formatted(i, &now))
+      fprintf(to, "%c%d %td %" PRIu32 " %" PRIu64 "%c", FORMAT, i, now.precision, now.flags,
+              now.fill, 0);
+}
+
 static void put_changes(FILE *to) {
+  put_formats(to);
   if (own.folder)
     put_folder(to);
   if (own.mask)
@@ -164,7 +200,7 @@ static struct mr_carried *merged(const struct mr_carried *told) {
 }
 
 void mr_carried_tell(struct mr_carried **told) {
-  if (!own.folder && !own.mask && !own.locale && own.count == 0)
+  if (!own.folder && !own.mask && !own.locale && own.count == 0 && !is_any_formatted())
     return;
   struct mr_carried *now = merged(*told);
   /* Else what others told meanwhile is still to be taken. */
@@ -184,9 +220,22 @@ static void take_variable(char *entry) {
   need(maru_parmacs_setenv(entry, value != NULL ? value : "", 1) == 0 ? entry : NULL);
 }
 
+static void take_format(const char *value) {
+  struct mr_format format;
+  int stream;
+  if (sscanf(value, "%d %td %" SCNu32 " %" SCNu64, &stream, &format.precision, &format.flags,
+             &format.fill) != 4)
+    return;
+  mr_iostreams_set_format(stream, &format);
+  own.formats[stream] = format;
+}
+
 static void take(char *piece) {
   char *value = piece + 1;
   switch (*piece) {
+  case FORMAT:
+    take_format(value);
+    break;
   case FOLDER:
     own.folder = false;
     if (chdir(value) != 0)

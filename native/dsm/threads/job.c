@@ -12,6 +12,7 @@
 #include "threads.h"
 
 #include "../diff.h"
+#include "../parmacs/iostreams.h"
 #include "../parmacs/memory.h"
 #include "../parmacs/part.h"
 #include "../parmacs/program.h"
@@ -163,12 +164,14 @@ __attribute__((no_stack_protector)) static void go_on(void) {
 
 /* Until the program is over. */
 __attribute__((no_stack_protector)) static void run(void) {
+  mr_iostreams_begin(true);
   if (mr_node_restores()) {
     go_on();
     return;
   }
   bool first = maru_dsm_node() == 0;
   mr_threads_begin(TABLE);
+  mr_carried_begin();
   if (first) /* no checkpoint has this stack, on which it makes requests */
     mr_threads_make_first(run_main);
   mr_program_begins();

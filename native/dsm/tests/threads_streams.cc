@@ -1,0 +1,30 @@
+// threads_streams.cc: what C++'s streams are in threads.  Built by the system's compiler and by
+// maru-cc, it prints the same.
+#include <iomanip>
+#include <iostream>
+#include <thread>
+
+static void show() {
+  std::cout << 2.0 / 3 << ' ' << true << ' ' << 255 << ' ' << std::setw(6) << 42 << std::endl;
+}
+
+static void in_a_thread() { std::thread(show).join(); }
+
+int main() {
+  in_a_thread();
+  std::cout << std::fixed << std::setprecision(2) << std::boolalpha;
+  in_a_thread();
+  std::cout << std::hex << std::showbase << std::setfill('*');
+  std::cerr << std::hex;
+  in_a_thread();
+  std::thread([] {
+    show();
+    std::cout << std::scientific << std::dec;
+    in_a_thread();
+  }).join();
+  std::thread([] {
+    std::cerr << 255 << std::endl;
+    std::cout << std::stoi("12") << std::endl;
+  }).join();
+  return 0;
+}
