@@ -120,6 +120,9 @@ const ucontext_t *mr_node_resume(void);
 /* Where an image was taken in a request, `call` is called behind it: here, and in a process that
  * goes on there.  So both do the same. */
 void mr_node_on_return(void (*call)(void));
+/* Before the program runs: `call` is called where a `read` of the standard input finds its end
+ * (syscalls.c). */
+void mr_node_on_input_end(void (*call)(void));
 /* The program is about to leave what can be saved: its end. */
 void mr_node_no_more_checkpoints(void);
 

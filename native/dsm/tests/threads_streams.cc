@@ -2,6 +2,7 @@
 // maru-cc, it prints the same.
 #include <iomanip>
 #include <iostream>
+#include <string>
 #include <thread>
 
 static void show() {
@@ -10,7 +11,20 @@ static void show() {
 
 static void in_a_thread() { std::thread(show).join(); }
 
-int main() {
+// Who reads is a thread, and counts what came.
+static int count() {
+  int lines = 0;
+  std::thread([&] {
+    for (std::string line; std::getline(std::cin, line); lines++)
+      ;
+  }).join();
+  std::cout << lines << std::endl;
+  return 0;
+}
+
+int main(int arguments, char **) {
+  if (arguments > 1)
+    return count();
   in_a_thread();
   std::cout << std::fixed << std::setprecision(2) << std::boolalpha;
   in_a_thread();

@@ -19,6 +19,7 @@
 #include "../parmacs/start.h"
 #include "../sparse.h"
 #include "../stack.h"
+#include "input.h"
 #include "objects.h"
 #include "private.h"
 
@@ -86,6 +87,7 @@ static void make_table(const struct mr_table *early) {
   table->libraries = stdout;
   table->keys = early->keys;
   table->numbers = early->numbers;
+  table->input_is_empty = mr_input_is_empty();
   for (uint32_t node = maru_dsm_nodes() - 1; node > 0; node--)
     table->idle[table->idle_count++] = (uint16_t)node;
 }
@@ -162,9 +164,18 @@ __attribute__((no_stack_protector)) static void go_on(void) {
   mr_threads_go_on(context);
 }
 
+/* What a program puts in the place of the empty one has an end of its own. */
+static void refuse_input(void) {
+  if (mr_input_is_empty() && !mr_threads_table()->input_is_empty)
+    mr_node_die(STATUS_USAGE, "a thread read the standard input, which only node 0 has; main reads "
+                              "it, and lets threads have what it read");
+}
+
 /* Until the program is over. */
 __attribute__((no_stack_protector)) static void run(void) {
   mr_iostreams_begin(true);
+  if (maru_dsm_node() != 0)
+    mr_input_begin(refuse_input);
   if (mr_node_restores()) {
     go_on();
     return;
@@ -263,6 +274,7 @@ static void at_exit(int status, void *unused) {
   if (job.over || job.owner != getpid() || !mr_node_started())
     return;
   job.over = true;
+  mr_input_look();
   mr_program_leave();
   fflush(NULL);
   if (maru_dsm_node() != 0 || !others_idle())

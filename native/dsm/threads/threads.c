@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include "threads.h"
+#include "input.h"
 #include "private.h"
 
 #include "../diff.h"
@@ -49,6 +50,7 @@ void mr_threads_unlock(void) {
 }
 
 void mr_threads_say(void) {
+  mr_input_look();
   if (__fpending(stdout) > 0)
     fflush(stdout);
 }
@@ -359,6 +361,7 @@ int maru_pthread_detach(pthread_t id) {
 pthread_t maru_pthread_self(void) { return (pthread_t)mr_threads_now()->thread; }
 
 static _Noreturn void finish(struct mr_running *now) {
+  mr_input_look();
   mr_own_finish(&now->own, &mr_threads_table()->keys);
   fflush(NULL);
   if (now == &self.first) {
