@@ -137,6 +137,19 @@ void mr_iostreams_flush(void) {
       (is_wide(i) ? here.flush_wide : here.flush)(here.each[i]);
 }
 
+bool mr_iostreams_handlers(struct mr_handlers *handlers) {
+  if (loaded)
+    *handlers = (struct mr_handlers){here.no_memory(), here.terminates()};
+  return loaded;
+}
+
+void mr_iostreams_set_handlers(const struct mr_handlers *handlers) {
+  if (!loaded)
+    return;
+  here.set_no_memory(handlers->no_memory);
+  here.set_terminates(handlers->terminates);
+}
+
 bool mr_iostreams_format(int stream, struct mr_format *format) {
   if (!are_made())
     return false;
@@ -250,7 +263,6 @@ void mr_iostreams_put(const struct mr_iostreams *streams) {
     here.synchronise(false);
   for (int i = 0; streams->made && are_made() && i < MR_IOSTREAMS; i++)
     put(&streams->each[i], i);
-  here.set_no_memory(streams->no_memory);
-  here.set_terminates(streams->terminates);
+  mr_iostreams_set_handlers(&(struct mr_handlers){streams->no_memory, streams->terminates});
   *here.exceptions = (struct exceptions){streams->caught, streams->thrown};
 }

@@ -47,6 +47,15 @@ struct mr_format {
   uint64_t fill;
 };
 
+struct mr_handlers {
+  void (*no_memory)(void), (*terminates)(void);
+};
+
+/* Those of std::set_new_handler and std::set_terminate.  False: this process has none of its own.
+ */
+bool mr_iostreams_handlers(struct mr_handlers *handlers);
+void mr_iostreams_set_handlers(const struct mr_handlers *handlers);
+
 /* False: this process has no such stream of its own, or nobody has made it. */
 bool mr_iostreams_format(int stream, struct mr_format *format);
 void mr_iostreams_set_format(int stream, const struct mr_format *format);

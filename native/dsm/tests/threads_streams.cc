@@ -1,7 +1,10 @@
-// threads_streams.cc: what C++'s streams are in threads.  Built by the system's compiler and by
+// threads_streams.cc: what threads have of C++'s streams and handlers.  Built by the system's compiler and by
 // maru-cc, it prints the same.
+#include <cstdlib>
+#include <exception>
 #include <iomanip>
 #include <iostream>
+#include <new>
 #include <string>
 #include <thread>
 
@@ -10,6 +13,24 @@ static void show() {
 }
 
 static void in_a_thread() { std::thread(show).join(); }
+
+// What main has set for no memory, or for an exception that nobody catches, is called in a thread.
+static int lacks() {
+  std::set_terminate([] {
+    std::cout << "nobody catches it" << std::endl;
+    std::_Exit(0);
+  });
+  std::set_new_handler([] {
+    std::cout << "no memory" << std::endl;
+    std::set_new_handler(nullptr);
+  });
+  std::thread([] {
+    volatile size_t much = size_t(1) << 50;
+    char *volatile memory = new char[much];
+    delete[] memory;
+  }).join();
+  return 1;
+}
 
 // Who reads is a thread, and counts what came.
 static int count() {
@@ -22,9 +43,9 @@ static int count() {
   return 0;
 }
 
-int main(int arguments, char **) {
+int main(int arguments, char **argument) {
   if (arguments > 1)
-    return count();
+    return argument[1] == std::string("lacks") ? lacks() : count();
   in_a_thread();
   std::cout << std::fixed << std::setprecision(2) << std::boolalpha;
   in_a_thread();

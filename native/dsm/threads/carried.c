@@ -26,7 +26,15 @@ struct mr_carried {
   char text[];
 };
 
-enum { FOLDER = 'd', FORMAT = 'f', MASK = 'm', LOCALE = 'l', SET = 's', UNSET = 'u' };
+enum {
+  FOLDER = 'd',
+  FORMAT = 'f',
+  HANDLERS = 'h',
+  MASK = 'm',
+  LOCALE = 'l',
+  SET = 's',
+  UNSET = 'u'
+};
 
 /* What this process has changed since it told or took that piece. */
 static struct {
@@ -35,6 +43,7 @@ static struct {
   size_t count;
   uint32_t number;                        /* what was told or taken last, as a whole */
   struct mr_format formats[MR_IOSTREAMS]; /* as they were told or taken last */
+  struct mr_handlers handlers;            /* the same */
 } own;
 
 static void *need(void *memory) {
@@ -86,19 +95,28 @@ static bool is_formatted(int stream, struct mr_format *now) {
                                               now->flags != then->flags || now->fill != then->fill);
 }
 
-static bool is_any_formatted(void) {
+static bool is_handled(struct mr_handlers *now) {
+  return mr_iostreams_handlers(now) &&
+         (now->no_memory != own.handlers.no_memory || now->terminates != own.handlers.terminates);
+}
+
+static bool is_cxx_changed(void) {
   struct mr_format now;
+  struct mr_handlers handlers;
   for (int i = 0; i < MR_IOSTREAMS; i++)
     if (is_formatted(i, &now))
       return true;
-  return false;
+  return is_handled(&handlers);
 }
 
 static bool is_changed(const char *piece) {
   struct mr_format now;
+  struct mr_handlers handlers;
   switch (*piece) {
   case FORMAT:
     return is_formatted(piece[1] - '0', &now);
+  case HANDLERS:
+    return is_handled(&handlers);
   case FOLDER:
     return own.folder;
   case MASK:
@@ -120,6 +138,7 @@ static void forget_changes(void) {
 void mr_carried_begin(void) {
   for (int i = 0; i < MR_IOSTREAMS; i++)
     mr_iostreams_format(i, &own.formats[i]);
+  mr_iostreams_handlers(&own.handlers);
 }
 
 struct mr_range mr_carried_state(void) {
@@ -157,8 +176,16 @@ static void put_formats(FILE *to) {
               now.fill, 0);
 }
 
+static void put_handlers(FILE *to) {
+  struct mr_handlers now;
+  if (is_handled(&now))
+    fprintf(to, "%c%" PRIxPTR " %" PRIxPTR "%c", HANDLERS, (uintptr_t)now.no_memory,
+            (uintptr_t)now.terminates, 0);
+}
+
 static void put_changes(FILE *to) {
   put_formats(to);
+  put_handlers(to);
   if (own.folder)
     put_folder(to);
   if (own.mask)
@@ -200,7 +227,7 @@ static struct mr_carried *merged(const struct mr_carried *told) {
 }
 
 void mr_carried_tell(struct mr_carried **told) {
-  if (!own.folder && !own.mask && !own.locale && own.count == 0 && !is_any_formatted())
+  if (!own.folder && !own.mask && !own.locale && own.count == 0 && !is_cxx_changed())
     return;
   struct mr_carried *now = merged(*told);
   /* Else what others told meanwhile is still to be taken. */
@@ -230,11 +257,23 @@ static void take_format(const char *value) {
   own.formats[stream] = format;
 }
 
+/* The program and its libraries lie at the same addresses on every node. */
+static void take_handlers(const char *value) {
+  uintptr_t no_memory, terminates;
+  if (sscanf(value, "%" SCNxPTR " %" SCNxPTR, &no_memory, &terminates) != 2)
+    return;
+  own.handlers = (struct mr_handlers){(void (*)(void))no_memory, (void (*)(void))terminates};
+  mr_iostreams_set_handlers(&own.handlers);
+}
+
 static void take(char *piece) {
   char *value = piece + 1;
   switch (*piece) {
   case FORMAT:
     take_format(value);
+    break;
+  case HANDLERS:
+    take_handlers(value);
     break;
   case FOLDER:
     own.folder = false;

@@ -1,6 +1,7 @@
 /* carried.h: what a process has set for all its threads, and a new thread takes along to its node
  * (internal to libmaru-dsm). That is the working directory, the umask, the locale, the
- * environment, and the format of std::cout and its like.
+ * environment, the format of std::cout and its like, and C++'s handlers of no memory and of the
+ * end.
  *
  * A node that has changed one of them tells so when it creates a thread: the value that it has
  * then. What other nodes have told of the others stays. A node takes it over when a thread begins
@@ -13,7 +14,8 @@
 
 struct mr_carried;
 
-/* Once the node has started, before the first thread: how streams are before a program sets them. */
+/* Once the node has started, before the first thread: how streams are before a program sets them.
+ */
 void mr_carried_begin(void);
 
 /* With the lock of the table; `told`: what is there, or NULL; it is replaced. */
