@@ -23,8 +23,9 @@ static char *next_string(char **at, const char *end) {
   return string;
 }
 
-static void tell_line(struct job *job, unsigned number, int to, const char *line, size_t length) {
-  mr_frame_send(job, 1, FRAME_LINE, number, to, line, length);
+static void tell_line(struct job *job, unsigned number, int to, const char *line, size_t length,
+                      bool ends) {
+  mr_frame_send(job, 1, ends ? FRAME_LINE : FRAME_PIECE, number, to, line, length);
 }
 
 static void tell_taken(struct job *job, int taken) {

@@ -17,6 +17,7 @@ enum mr_frame_kind {
   FRAME_INPUT,     /* to the agent: bytes for node 0; none: the end */
   FRAME_PORTS,     /* from it: a uint16_t per node */
   FRAME_LINE,      /* from it; value: 1 or 2 */
+  FRAME_PIECE,     /* the same, of a line without its end */
   FRAME_TAKEN,     /* from it; value: so many bytes of the input; below 0: node 0 takes no more */
   FRAME_ENDED,     /* from it; value: status */
   FRAME_OVER,      /* from it; node: its first; value: the program's status */

@@ -269,8 +269,9 @@ static bool is_place(const struct job *job, const struct mr_frame *frame) {
 
 static void heed(struct job *job, struct host *host, const struct mr_frame *frame,
                  const char *body) {
-  if (frame->kind == FRAME_LINE && (frame->value == 1 || frame->value == 2))
-    mr_launch_line(job, frame->node, frame->value, body, frame->length);
+  bool line = frame->kind == FRAME_LINE;
+  if ((line || frame->kind == FRAME_PIECE) && (frame->value == 1 || frame->value == 2))
+    mr_launch_line(job, frame->node, frame->value, body, frame->length, line);
   else if (frame->kind == FRAME_TAKEN)
     mr_launch_input_taken(job, frame->value);
   else if (frame->kind == FRAME_OVER)

@@ -162,21 +162,24 @@ void mr_launch_show(struct job *job, int to, const char *lines, size_t length) {
     lose_output(job, to, rc);
 }
 
-void mr_launch_line(struct job *job, unsigned number, int to, const char *line, size_t length) {
+void mr_launch_line(struct job *job, unsigned number, int to, const char *line, size_t length,
+                    bool ends) {
   static char whole[MR_LAUNCH_LINE + 16];
   if (job->teller != NULL) {
-    job->teller->line(job, number, to, line, length);
+    job->teller->line(job, number, to, line, length, ends);
     return;
   }
   if (to == STDERR_FILENO && is_heat(job, number, line, length))
     return;
   if (to == STDERR_FILENO && is_echo(job, number, line, length))
     return;
-  int prefix = snprintf(whole, sizeof whole, "[%u] ", number);
-  memcpy(whole + prefix, line, length);
-  whole[(size_t)prefix + length] = '\n';
-  size_t size = (size_t)prefix + length + 1;
-  if (job->keep == NULL || !job->keeps->line(job, to, whole, size))
+  bool bare = job->bare && to == STDOUT_FILENO;
+  size_t size = bare ? 0 : (size_t)snprintf(whole, sizeof whole, "[%u] ", number);
+  memcpy(whole + size, line, length);
+  size += length;
+  if (ends || !bare)
+    whole[size++] = '\n';
+  if (job->keep == NULL || !job->keeps->line(job, number, to, whole, size))
     mr_launch_show(job, to, whole, size);
 }
 

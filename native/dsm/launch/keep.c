@@ -73,8 +73,16 @@ void mr_keep_page(struct job *job, struct keep *keep) {
 
 static void show_held(struct job *job) {
   struct keep *keep = job->keep;
-  if (keep->length > 0)
-    mr_launch_show(job, STDOUT_FILENO, keep->held, keep->length);
+  struct keep_piece piece;
+  size_t shown = 0;
+  for (size_t at = 0; at < keep->length; at += piece.length) {
+    memcpy(&piece, keep->held + at, sizeof piece);
+    at += sizeof piece;
+    memmove(keep->held + shown, keep->held + at, piece.length);
+    shown += piece.length;
+  }
+  if (shown > 0)
+    mr_launch_show(job, STDOUT_FILENO, keep->held, shown);
   keep->length = 0;
 }
 
@@ -87,8 +95,10 @@ static bool widen_held(struct keep *keep, size_t room) {
   return true;
 }
 
-static bool keep_line(struct job *job, int to, const char *line, size_t length) {
+static bool keep_line(struct job *job, unsigned number, int to, const char *line, size_t length) {
   struct keep *keep = job->keep;
+  const struct keep_piece piece = {number, (uint32_t)length};
+  size_t more = sizeof piece + length;
   /* As ever while nodes are being ended: one of them may have ended by itself, and said why. */
   if (to != STDOUT_FILENO)
     return false;
@@ -97,22 +107,23 @@ static bool keep_line(struct job *job, int to, const char *line, size_t length) 
     return true;
   if (keep->at_once)
     return false;
-  if (keep->length + length > HELD_MOST) {
+  if (keep->length + more > HELD_MOST) {
     fprintf(stderr,
             "maru: launch: more than %zu MiB of output since the last checkpoint: shown now; "
             "a node's loss would repeat it\n",
             HELD_MOST >> 20);
     show_held(job);
   }
-  if (keep->length + length > keep->room && !widen_held(keep, 2 * (keep->length + length))) {
+  if (keep->length + more > keep->room && !widen_held(keep, 2 * (keep->length + more))) {
     /* What was held comes first, as it was written first. */
     fprintf(stderr, "maru: launch: no memory to hold output until the next checkpoint: shown now; "
                     "a node's loss would repeat it\n");
     show_held(job);
     return false;
   }
-  memcpy(keep->held + keep->length, line, length);
-  keep->length += length;
+  memcpy(keep->held + keep->length, &piece, sizeof piece);
+  memcpy(keep->held + keep->length + sizeof piece, line, length);
+  keep->length += more;
   return true;
 }
 

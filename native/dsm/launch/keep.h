@@ -85,7 +85,7 @@ struct keep {
     char *line;
     size_t length;
   } begun_lines[MR_LAUNCH_NODES];
-  char *held;
+  char *held; /* pieces: whose each is, its length, its bytes */
   size_t length, room;
   bool resumed; /* what it goes on from is from a folder */
   const char *folder;
@@ -123,14 +123,19 @@ struct keep_calls {
   /* The node keep->single has ended and is to be started again alone, where its listener is: says
    * so, and prepares it. */
   void (*alone)(struct job *job);
-  /* That line, whole, to be shown later. False: it is to be shown now. */
-  bool (*line)(struct job *job, int to, const char *line, size_t length);
+  /* What is to be shown of that node's, later. False: it is to be shown now. */
+  bool (*line)(struct job *job, unsigned number, int to, const char *line, size_t length);
   /* Copies the line of its output that the node had begun; how long it is. */
   size_t (*begun)(const struct job *job, unsigned i, char *line);
   /* A child of the launcher's ended. */
   void (*reaped)(struct job *job, pid_t pid, int status);
   /* The job is over: shows what is held, and waits for the folder. */
   void (*end)(struct job *job);
+};
+
+/* Before the bytes of a piece that is held. */
+struct keep_piece {
+  uint32_t node, length;
 };
 
 /* ---- keep_loss.c ---- */

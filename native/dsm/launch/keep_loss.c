@@ -32,14 +32,14 @@ bool mr_keep_all_started(const struct job *job, const struct keep *keep) {
 
 /* ---- what the lost one had said ------------------------------------------------------------ */
 
-/* Each of them says whose it is.  That node writes them again. */
+/* That node writes them again. */
 static void forget_lines(struct keep *keep, unsigned number) {
-  char mark[16];
-  size_t size = (size_t)snprintf(mark, sizeof mark, "[%u] ", number), kept = 0;
+  struct keep_piece piece;
+  size_t kept = 0;
   for (size_t at = 0, length; at < keep->length; at += length) {
-    const char *end = memchr(keep->held + at, '\n', keep->length - at);
-    length = end != NULL ? (size_t)(end - keep->held) + 1 - at : keep->length - at;
-    if (length >= size && memcmp(keep->held + at, mark, size) == 0)
+    memcpy(&piece, keep->held + at, sizeof piece);
+    length = sizeof piece + piece.length;
+    if (piece.node == number)
       continue;
     memmove(keep->held + kept, keep->held + at, length);
     kept += length;

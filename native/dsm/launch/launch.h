@@ -87,8 +87,10 @@ struct keep;
 
 /* Tells the process that started an agent. */
 struct teller {
-  /* A node wrote a line; it ended; node 0 took so much of the input, or -EPIPE. */
-  void (*line)(struct job *job, unsigned number, int to, const char *line, size_t length);
+  /* A node wrote a line, or a piece that has no end; it ended; node 0 took so much of the input, or
+   * -EPIPE. */
+  void (*line)(struct job *job, unsigned number, int to, const char *line, size_t length,
+               bool ends);
   void (*ended)(struct job *job, unsigned number, int code);
   void (*taken)(struct job *job, int taken);
   void (*over)(struct job *job, int status); /* as mr_launch_over */
@@ -138,6 +140,7 @@ struct job {
   struct keep *keep;              /* NULL: no checkpoints */
   const struct keep_calls *keeps; /* where there are: what is done for them (keep.h) */
   void (*drain)(struct job *job); /* reads what nodes have written, and waits for nothing */
+  bool bare;                      /* standard output is shown as nodes write it */
   int report; /* what nodes tell about their pages (heat.h) goes there; -1: nobody asked */
   void (*signal)(struct job *job, int signal); /* to all nodes */
   /* For a process on another host, which gets to hear all and decides all; else NULL. */
@@ -167,8 +170,9 @@ void mr_launch_give_signals(const struct job *job);
 void mr_launch_read_signals(struct job *job);
 /* Whole lines, to our output or error output; where nobody takes what nodes say, the job ends. */
 void mr_launch_show(struct job *job, int to, const char *lines, size_t length);
-/* A line that a node wrote to `to`. */
-void mr_launch_line(struct job *job, unsigned number, int to, const char *line, size_t length);
+/* A line that a node wrote to `to`, without its end; or a piece that has none. */
+void mr_launch_line(struct job *job, unsigned number, int to, const char *line, size_t length,
+                    bool ends);
 /* Whether a status stands for the end by a signal, as a shell has it: 128 + signal. */
 bool mr_launch_is_signal(int status);
 /* A node ended with that status (128 + signal). */

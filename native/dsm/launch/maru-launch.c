@@ -4,6 +4,7 @@
  *       --report-fd FD --reporter MARU: notes there what nodes tell about their pages, and in the
  *       end becomes `MARU report-launch FD STATUS`
  *       --ckpt-every, --ckpt-dir, --resume, --output, --recover, --journal: keep.h
+ *       --bare: what nodes write to their standard output is shown without "[NODE] "
  *   maru-launch --agent                 one host's part, started by the first form over ssh
  *   maru-launch --move NODE=HOST PID    asks the launcher PID for that: move.h
  *   maru-launch --providers             those of libfabric that would serve here, or why none does
@@ -59,6 +60,7 @@ static struct wish read_arguments(struct job *job, int count, char **arguments) 
       {"--output", MR_TEXT, &wish.keep.output, NULL, 0, 0},
       {"--recover", MR_TEXT, &wish.keep.recover, NULL, 0, 0},
       {"--journal", MR_WHOLE, &wish.keep.journal_mib, "MiB", 1, 1 << 20},
+      {"--bare", MR_FLAG, &job->bare, NULL, 0, 0},
       {"--report-fd", MR_WHOLE, &report, "an open descriptor", 3, INT32_MAX},
       {"--reporter", MR_TEXT, &wish.reporter, NULL, 0, 0},
   };

@@ -196,12 +196,12 @@ static void pass_lines(struct job *job, unsigned number, struct stream *stream, 
   char *begin = stream->line, *newline;
   size_t left = stream->length;
   while ((newline = memchr(begin, '\n', left)) != NULL) {
-    mr_launch_line(job, number, stream->to, begin, (size_t)(newline - begin));
+    mr_launch_line(job, number, stream->to, begin, (size_t)(newline - begin), true);
     left -= (size_t)(newline - begin) + 1;
     begin = newline + 1;
   }
   if (left > 0 && (end || left == MR_LAUNCH_LINE)) {
-    mr_launch_line(job, number, stream->to, begin, left);
+    mr_launch_line(job, number, stream->to, begin, left, false);
     left = 0;
   }
   memmove(stream->line, begin, left);

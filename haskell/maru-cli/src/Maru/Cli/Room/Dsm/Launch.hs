@@ -40,6 +40,7 @@ data Settings = Settings
     transport :: !(Maybe String),
     lostAfter :: !(Maybe Int),
     boosted :: !Bool,
+    bare :: !Bool,
     keeping :: ![String],
     reportTo :: !(Maybe FilePath)
   }
@@ -70,6 +71,7 @@ settings =
     <*> optional (option (eitherReader carrier) (long "transport" <> metavar (intercalate "|" carriers) <> help "What carries messages: shared memory between nodes of one host, TCP, or a provider of libfabric, as 'maru doctor' lists them (default shm+tcp)"))
     <*> optional (option (between 1 86400) (long "lost-after" <> metavar "SECONDS" <> help "A node that is silent for so long is lost, stopped ones too (default: only one whose host does not answer)"))
     <*> switch (long "boost" <> help "Beside the job, on each host, maru boost for its nodes: who has a message and does not get to run is raised")
+    <*> switch (long "bare" <> help "Show the nodes' standard output as they write it, to the byte, without '[N] ' before each line")
     <*> keeps
     <*> optional (strOption (long "report" <> metavar "FILE" <> action "file" <> help "Write which pages and allocations cost what: a page if it ends in .html, else JSON (- is standard output)"))
 
@@ -126,7 +128,7 @@ launch nodes hosts asked words' = do
   export "MARU_DSM_LOST_AFTER" (show <$> lostAfter asked)
   when (boosted asked) (commandItself >>= setEnv "MARU_LAUNCH_BOOST")
   noting <- if isNothing (reportTo asked) && not (advise asked) then pure [] else prepareReport (reportTo asked) (advise asked) (["-n", show nodes] ++ words')
-  become maruFailed agent (["-n", show nodes] ++ maybe [] (\file -> ["--hosts", file]) hosts ++ keeping asked ++ noting ++ ["--"] ++ words')
+  become maruFailed agent (["-n", show nodes] ++ maybe [] (\file -> ["--hosts", file]) hosts ++ ["--bare" | bare asked] ++ keeping asked ++ noting ++ ["--"] ++ words')
   where
     export name = mapM_ (setEnv name)
 
