@@ -1,5 +1,5 @@
-// threads_streams.cc: what threads have of C++'s streams and handlers.  Built by the system's compiler and by
-// maru-cc, it prints the same.
+// threads_streams.cc: what threads have of C++'s streams and handlers.  Built by the system's
+// compiler and by maru-cc, it prints the same.
 #include <cstdlib>
 #include <exception>
 #include <iomanip>

@@ -41,7 +41,7 @@ struct mr_table {
   struct mr_carried *carried;     /* NULL: threads take nothing along */
   struct mr_thread *first, *last; /* that no node has */
   uint32_t live;                  /* created, not ended */
-  bool input_is_empty; /* node 0's */
+  bool input_is_empty;            /* node 0's */
   uint16_t idle_count, lender_count;
   uint16_t all_waiter; /* 1 more than the node that waits for all to end */
   /* Nodes that do nothing, and nodes whose thread waits for another's end. */
