@@ -1,7 +1,17 @@
 /* requests.c: waits for requests. */
 #include "shim.h"
 
+#include <stdlib.h>
+
 enum how_many { ONE, ALL, ANY, SOME };
+
+/* What MPI_Testsome said of the requests of one MPI_Waitall, which are many. */
+struct ended {
+  bool *is;           /* by request: it is one of them, and came to `status` */
+  MPI_Status *status; /* by request */
+  int *index;         /* of one question */
+  MPI_Status *told;
+};
 
 struct requests {
   struct mr_waiting waiting; /* first: a question gets its address */
@@ -13,13 +23,97 @@ struct requests {
   int *indices;            /* SOME */
   struct mr_rank *partner; /* NULL: several, or unknown */
   int flag, rc;
+  unsigned looks; /* ALL: until now */
+  struct ended ended;
 };
+
+/* ---- all, of which one may fail ----------------------------------------------------------------
+ */
+
+/* MPI_Testall says that a request has failed once all are complete.  Open MPI's MPI_Waitall says so
+ * at once, and what the others wait for may be what the program does then.  MPI_Testsome says it at
+ * once, too, but ends what is complete: what that came to is kept until the wait is over.  MPICH's
+ * MPI_Waitall waits for all. */
+#ifdef OPEN_MPI
+#define FAILS_AT_ONCE true
+#else
+#define FAILS_AT_ONCE false
+#endif
+#define LOOKS_BETWEEN 64u /* to ask so costs more than a look at all */
+
+/* Without memory all are waited for. */
+static bool may_ask_some(struct requests *r) {
+  if (!FAILS_AT_ONCE || ++r->looks % LOOKS_BETWEEN != 0)
+    return false;
+  struct ended *e = &r->ended;
+  size_t count = (size_t)r->count;
+  if (e->is == NULL)
+    *e = (struct ended){.is = calloc(count, sizeof *e->is),
+                        .status = calloc(count, sizeof *e->status),
+                        .index = calloc(count, sizeof *e->index),
+                        .told = calloc(count, sizeof *e->told)};
+  return e->is != NULL && e->status != NULL && e->index != NULL && e->told != NULL;
+}
+
+static void forget_ended(struct ended *e) {
+  free(e->is);
+  free(e->status);
+  free(e->index);
+  free(e->told);
+}
+
+static int ask_some(struct requests *r) {
+  struct ended *e = &r->ended;
+  int count = 0, rc = PMPI_Testsome(r->count, r->request, &count, e->index, e->told);
+  for (int i = 0; i < count; i++) { /* MPI_UNDEFINED is below 0 */
+    e->is[e->index[i]] = true;
+    e->status[e->index[i]] = e->told[i];
+    if (rc == MPI_SUCCESS)
+      e->status[e->index[i]].MPI_ERROR = MPI_SUCCESS;
+  }
+  return rc;
+}
+
+/* The statuses of those that ended before the others, as if all had ended together. */
+static void tell_ended(struct requests *r) {
+  if (r->ended.is == NULL || r->status == MPI_STATUSES_IGNORE)
+    return;
+  for (int i = 0; i < r->count; i++)
+    if (r->ended.is[i])
+      r->status[i] = r->ended.status[i];
+}
+
+static void tell_pending(struct requests *r) {
+  MPI_Request none = MPI_REQUEST_NULL;
+  int flag;
+  for (int i = 0; i < r->count && r->status != MPI_STATUSES_IGNORE; i++) {
+    bool waits = r->request[i] != MPI_REQUEST_NULL;
+    if (!waits)
+      PMPI_Test(&none, &flag, &r->status[i]);
+    r->status[i].MPI_ERROR = waits ? MPI_ERR_PENDING : MPI_SUCCESS;
+  }
+}
+
+static int test_all(struct requests *r) {
+  int rc = PMPI_Testall(r->count, r->request, &r->flag, r->status);
+  if (rc == MPI_SUCCESS && !r->flag && may_ask_some(r)) {
+    rc = ask_some(r);
+    if (rc != MPI_SUCCESS)
+      tell_pending(r);
+  }
+  if (rc != MPI_SUCCESS || r->flag)
+    tell_ended(r);
+  return rc;
+}
+
+/* ---- any of them -------------------------------------------------------------------------------
+ */
 
 static int test(struct requests *r) {
   int rc;
   switch (r->enough) {
   case ALL:
-    return PMPI_Testall(r->count, r->request, &r->flag, r->status);
+    return test_all(r);
   case ANY:
     return PMPI_Testany(r->count, r->request, r->index, &r->flag, r->status);
   case SOME:
@@ -56,6 +150,8 @@ static int wait_for(struct requests r, unsigned needs) {
                                   .done = enough_complete,
                                   .pass_on = answer_partners};
   mr_wait_until(&r.waiting);
+  if (r.enough == ALL)
+    forget_ended(&r.ended);
   return r.rc;
 }
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int rank, size, wrong;
 
@@ -104,6 +105,58 @@ static void persistent(void) {
 #endif
 }
 
+/* The second message comes long after the first, whose status is not to be lost meanwhile. */
+static void one_late(void) {
+  int data[2] = {1, 2}, count;
+  MPI_Request request[3] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+  MPI_Status status[3];
+  if (rank == 1) {
+    MPI_Send(data, 2, MPI_INT, 0, 4, MPI_COMM_WORLD);
+    usleep(300000);
+    MPI_Send(data, 1, MPI_INT, 0, 5, MPI_COMM_WORLD);
+  }
+  if (rank != 0)
+    return;
+  MPI_Recv_init(data, 2, MPI_INT, 1, MPI_ANY_TAG, MPI_COMM_WORLD, &request[0]);
+  MPI_Start(&request[0]);
+  MPI_Irecv(data, 1, MPI_INT, MPI_ANY_SOURCE, 5, MPI_COMM_WORLD, &request[2]);
+  expect("waiting for both", 0, MPI_Waitall(3, request, status), MPI_SUCCESS);
+  for (int i = 0; i < 3; i++) {
+    static const int counts[] = {2, 0, 1};
+    MPI_Get_count(&status[i], MPI_INT, &count);
+    expect("count", i, count, counts[i]);
+    expect("tag", i, status[i].MPI_TAG, i == 1 ? MPI_ANY_TAG : 4 + i / 2);
+    expect("source", i, status[i].MPI_SOURCE, i == 1 ? MPI_ANY_SOURCE : 1);
+  }
+  MPI_Request_free(&request[0]);
+}
+
+/* One message is too long; the other's sender waits for what comes after MPI_Waitall. */
+static void one_fails(void) {
+  int room[2] = {0, 0}, data[2] = {1, 2}, class;
+  MPI_Request request[2];
+  MPI_Status status[2];
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  if (rank == 1) {
+    MPI_Send(data, 2, MPI_INT, 0, 1, MPI_COMM_WORLD);
+    MPI_Recv(data, 1, MPI_INT, 0, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Send(data, 1, MPI_INT, 0, 3, MPI_COMM_WORLD);
+  }
+  if (rank != 0)
+    return;
+  MPI_Irecv(&room[0], 1, MPI_INT, 1, 3, MPI_COMM_WORLD, &request[0]);
+  MPI_Irecv(&room[1], 1, MPI_INT, 1, 1, MPI_COMM_WORLD, &request[1]);
+  MPI_Error_class(MPI_Waitall(2, request, status), &class);
+  expect("class of waiting", 0, class, MPI_ERR_IN_STATUS);
+  MPI_Error_class(status[0].MPI_ERROR, &class);
+  expect("class of what has not come", 0, class, MPI_ERR_PENDING);
+  MPI_Error_class(status[1].MPI_ERROR, &class);
+  expect("class of what was too long", 0, class, MPI_ERR_TRUNCATE);
+  MPI_Send(data, 1, MPI_INT, 1, 2, MPI_COMM_WORLD);
+  MPI_Wait(&request[0], MPI_STATUS_IGNORE);
+  expect("what has come later", 0, room[0], 1);
+}
+
 static int handled;
 static void count_handled(MPI_Comm *comm, int *code, ...) {
   (void)comm, (void)code;
@@ -167,6 +220,10 @@ int main(int argc, char **argv) {
     exchange_in_place();
   else if (strcmp(asked, "persistent") == 0)
     persistent();
+  else if (strcmp(asked, "one-late") == 0)
+    one_late();
+  else if (strcmp(asked, "one-fails") == 0)
+    one_fails();
   else if (strcmp(asked, "at-one-rank") == 0)
     at_one_rank();
   else if (strcmp(asked, "handler-once") == 0)
