@@ -53,6 +53,17 @@ static void refuse_mixed(const struct mr_hosts *all) {
                   here->name, text);
 }
 
+/* Batch systems write a line a core.  One agent serves such a row: an sshd refuses connections
+ * where many begin at once. */
+static bool is_same_again(struct mr_hosts *all) {
+  struct host *host = &all->host[all->count], *last = host - 1;
+  if (all->count == 0 || strcmp(host->name, last->name) != 0)
+    return false;
+  unsigned slots = last->slots + host->slots;
+  last->slots = slots < MR_LAUNCH_NODES ? slots : MR_LAUNCH_NODES;
+  return true;
+}
+
 /* "HOST [NODES]" a line; "#" begins a comment. */
 static void read_file(struct mr_hosts *all, const char *file) {
   FILE *stream = fopen(file, "re");
@@ -71,7 +82,7 @@ static void read_file(struct mr_hosts *all, const char *file) {
     if (line[end + (int)strspn(line + end, " \t\r")] != 0 || host->slots < 1 ||
         host->slots > MR_LAUNCH_NODES || host->name[0] == '-')
       mr_hosts_refuse(STATUS_USAGE, "%s: 'HOST [NODES]' is needed, not '%s'", file, line);
-    if (++all->count == MR_LAUNCH_NODES)
+    if (!is_same_again(all) && ++all->count == MR_LAUNCH_NODES)
       break;
   }
   if (ferror(stream) != 0)
