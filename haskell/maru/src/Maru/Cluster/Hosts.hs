@@ -10,9 +10,11 @@ module Maru.Cluster.Hosts
   )
 where
 
-import Control.Exception (IOException, throwIO, try)
+import Control.Exception (IOException, evaluate, throwIO, try)
 import Data.Char (isSpace)
+import GHC.IO.Encoding (getFileSystemEncoding)
 import Maru.Failure
+import System.IO (IOMode (ReadMode), hGetContents, hSetEncoding, withFile)
 import Text.Read (readMaybe)
 
 -- | Where an agent is started, and how many workers it has.
@@ -27,7 +29,7 @@ data Host = Host
 -- 'BadOptions' where it says something else.
 readHosts :: FilePath -> IO [Host]
 readHosts file = do
-  text <- try (readFile file)
+  text <- try (bytesOf file)
   case text of
     Left e -> throwIO (Unavailable "the list of hosts" (show (e :: IOException)) "MARU_HOSTS names a file: HOST [WORKERS] a line")
     Right t -> do
@@ -40,6 +42,13 @@ readHosts file = do
       _ -> throwIO (BadOptions (file <> ": give HOST [WORKERS], not " <> show line))
     -- ssh would take it for an option.
     good name = take 1 name /= "-"
+
+-- | With the encoding of a command's words: bytes that the locale has no letter for stay what they are.
+bytesOf :: FilePath -> IO String
+bytesOf file = withFile file ReadMode $ \h -> do
+  hSetEncoding h =<< getFileSystemEncoding
+  text <- hGetContents h
+  text <$ evaluate (length text)
 
 -- | What starts an agent there. It ends with its connection. These variables go there, too: @ssh@
 -- passes none.
