@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #define SPECIFICATION_MAX (4u << 20)
+#define BEAT_MS 5000
 
 /* The next of the strings in a body. */
 static char *next_string(char **at, const char *end) {
@@ -51,8 +52,24 @@ static void tell_over(struct job *job, int status) {
   mr_frame_send(job, 1, FRAME_OVER, job->first, status, "", 0);
 }
 
-static const struct teller to_starter = {
-    .line = tell_line, .ended = tell_ended, .taken = tell_taken, .over = tell_over};
+/* To a host that vanished the kernel gives up only what was sent there: some minutes later, or at
+ * once where it answers again.  Then sshd ends, and this side with it.  Nodes that say nothing
+ * would stay. */
+static int tell_beat(struct job *job) {
+  static int64_t due;
+  int64_t now = mr_launch_now();
+  if (due != 0 && due <= now)
+    mr_frame_send(job, 1, FRAME_BEAT, job->first, 0, "", 0);
+  if (due <= now)
+    due = now + BEAT_MS;
+  return (int)(due - now);
+}
+
+static const struct teller to_starter = {.line = tell_line,
+                                         .ended = tell_ended,
+                                         .taken = tell_taken,
+                                         .over = tell_over,
+                                         .beat = tell_beat};
 
 static void begin_agent(struct job *job) {
   struct mr_frame frame;

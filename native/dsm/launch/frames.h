@@ -22,6 +22,7 @@ enum mr_frame_kind {
   FRAME_ENDED,     /* from it; value: status */
   FRAME_OVER,      /* from it; node: its first; value: the program's status */
   FRAME_TOLD,      /* from it; node: its first; the last: its nodes have ended, and wrote no more */
+  FRAME_BEAT,      /* from it; node: its first; now and then, and means nothing */
   /* Of checkpoints; mirror.c. */
   FRAME_WORDS, /* to the agent: what the launcher says to nodes */
   FRAME_STAND, /* from it; node: what that one says */

@@ -282,6 +282,8 @@ static void heed(struct job *job, struct host *host, const struct mr_frame *fram
     start_alone(job, host, frame->value);
   else if (frame->kind == FRAME_PLACE)
     ; /* all begin again meanwhile */
+  else if (frame->kind == FRAME_BEAT)
+    ; /* what it is for its kernel hears */
   else if (frame->kind == FRAME_ENDED && host->alive > 0) {
     host->alive--;
     mr_launch_ended(job, frame->node, frame->value);
@@ -293,7 +295,10 @@ static void heed(struct job *job, struct host *host, const struct mr_frame *fram
 static void hear(struct job *job, struct host *host) {
   const struct mr_frame *frame = &host->part->head;
   enum mr_frame_come come = mr_frame_come(host->part, host->from);
-  host->heard = mr_launch_now();
+  bool beats = come == COME_WHOLE && frame->kind == FRAME_BEAT;
+  /* An agent beats, too, whose nodes do not end. */
+  if (!beats)
+    host->heard = mr_launch_now();
   if (come == COME_WHOLE && frame->node >= host->first && frame->node - host->first < host->here)
     heed(job, host, frame, host->part->body);
   else if (come != COME_PART)

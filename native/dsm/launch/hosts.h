@@ -1,8 +1,8 @@
 /* hosts.h: which nodes are on which host (internal to maru-launch).
  *
  * A table of hosts in the order of their nodes: node 0 is on the first, and each has nodes that
- * follow each other.  One without nodes is to spare.  A host may have several rows of lines, with an
- * agent each.
+ * follow each other.  One without nodes is to spare.  A host may have several rows of lines, with
+ * an agent each.
  */
 #ifndef MARU_DSM_LAUNCH_HOSTS_H
 #define MARU_DSM_LAUNCH_HOSTS_H

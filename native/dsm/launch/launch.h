@@ -94,6 +94,7 @@ struct teller {
   void (*ended)(struct job *job, unsigned number, int code);
   void (*taken)(struct job *job, int taken);
   void (*over)(struct job *job, int status); /* as mr_launch_over */
+  int (*beat)(struct job *job);              /* when it is to be called again, in ms */
 };
 
 struct job {

@@ -442,6 +442,8 @@ void mr_launch_watch(struct job *job, int control, void (*controlled)(struct job
     polled[count++] = mr_launch_input_to(job);
     int patience = mr_launch_sooner(mr_launch_input_patience(job, mr_launch_patience(job)),
                                     job->keep != NULL ? job->keeps->step(job) : -1);
+    if (job->teller != NULL)
+      patience = mr_launch_sooner(patience, job->teller->beat(job));
     /* What waited to send may have heard of a child's end. */
     int ready = poll(polled, count, job->reaps ? 0 : patience);
     for (unsigned i = 0; i < 2 * job->here; i++)
