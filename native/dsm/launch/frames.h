@@ -8,6 +8,9 @@
 
 #include "launch.h"
 
+/* Of what they say: an agent of another does not begin.  To be raised with each change here. */
+#define MR_FRAMES_VERSION "1"
+
 enum mr_frame_kind {
   FRAME_BEGIN = 1, /* to the agent; node: the first; value: how many; strings: secret, address,
                       folder, number of nodes, "1" where there are checkpoints, MiB of journals or

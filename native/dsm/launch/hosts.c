@@ -58,7 +58,7 @@ static void start_agent(const struct job *job, struct host *host) {
   if (strchr(self, '\'') != NULL)
     mr_hosts_refuse(STATUS_UNAVAILABLE,
                     "%s: a quote in this path cannot be told to another host's shell%s", self, "");
-  snprintf(command, sizeof command, "'%s' --agent", self);
+  snprintf(command, sizeof command, "'%s' --agent " MR_FRAMES_VERSION, self);
   host->pid = fork();
   if (host->pid < 0)
     mr_launch_fail(STATUS_MARU_FAILED, "cannot start an agent", strerror(errno));

@@ -5,7 +5,7 @@
  *       end becomes `MARU report-launch FD STATUS`
  *       --ckpt-every, --ckpt-dir, --resume, --output, --recover, --journal: keep.h
  *       --bare: what nodes write to their standard output is shown without "[NODE] "
- *   maru-launch --agent                 one host's part, started by the first form over ssh
+ *   maru-launch --agent VERSION         one host's part, started by the first form over ssh
  *   maru-launch --move NODE=HOST PID    asks the launcher PID for that: move.h
  *   maru-launch --providers             those of libfabric that would serve here, or why none does
  *
@@ -139,7 +139,10 @@ int main(int count, char **arguments) {
                            .over_to = -1,
                            .input = {.from = -1, .to = -1}};
   take_standard();
-  if (count == 2 && strcmp(arguments[1], "--agent") == 0) {
+  if (count > 1 && strcmp(arguments[1], "--agent") == 0) {
+    if (count != 3 || strcmp(arguments[2], MR_FRAMES_VERSION) != 0)
+      mr_launch_fail(STATUS_UNAVAILABLE,
+                     "agent: maru is of another version here than where the job was started", "");
     mr_launch_agent(&job);
     return 0;
   }
