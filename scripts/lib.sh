@@ -7,6 +7,13 @@
 # configuration changes a build.
 
 set -euo pipefail
+
+# A script's head is its help. Asked for it, a script does nothing else, wherever it lies.
+if [[ "${1:-}" =~ ^(-h|--help)$ && -f $0 ]]; then
+  sed -nE '1d; /^#/!q; s/^# ?//p' "$0"
+  exit
+fi
+
 # What is built and installed is for every user, whatever this one's own files are for.
 umask 022
 
@@ -34,6 +41,9 @@ die() {
   echo "maru: $*" >&2
   exit 1
 }
+
+# For a script that needs what scripts/build stages.
+built() { [ -x "$build/bin/maru" ] || die "nothing is built yet; run 'make build' first"; }
 
 # The files of this tree that git knows and that are there, each ended by a zero byte; of these patterns.
 tracked() { # [PATTERN...]
