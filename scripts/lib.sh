@@ -45,6 +45,15 @@ die() {
 # For a script that needs what scripts/build stages.
 built() { [ -x "$build/bin/maru" ] || die "nothing is built yet; run 'make build' first"; }
 
+# For a script that needs the names of the files that git knows: an archive of the sources has none, and of another
+# user's clone git says none. A list from `tracked` would be empty then.
+known_to_git() {
+  local why
+  why=$(git -C "$root" ls-files 2>&1 >/dev/null) || die "git knows no file of this tree, and this needs their names: ${why%%$'\n'*}"
+}
+# When these sources were changed last, in seconds: an archive's files have the time of its commit.
+changed_at() { git -C "$root" log -1 --format=%ct 2>/dev/null || stat -c %Y "$root/CHANGELOG.md"; }
+
 # The files of this tree that git knows and that are there, each ended by a zero byte; of these patterns.
 tracked() { # [PATTERN...]
   comm -z -23 <(git -C "$root" ls-files -z -- "$@" | sort -z) <(git -C "$root" ls-files -dz -- "$@" | sort -z)
