@@ -358,7 +358,9 @@ supervisors =
         prefixOf (Just "/x") "/usr/bin/maru" @?= "/x"
         judgeParts [Right "/x/lib/maru/a.so", Right "/x/libexec/maru/b"] @?= Finding Good "2 parts below /x" ""
         judgeParts [Right "/x/lib/maru/a.so", Left ("/x/lib/maru/b.so", "b")] @?= Finding Bad "/x/lib/maru/b.so is not there: no b" "install maru wholly or set MARU_PREFIX"
-        findingLevel (judgeParts [Right "/my x/lib/maru/a.so"]) @?= Doubtful,
+        -- Programs are started from there; libraries are what is not loaded.
+        judgeParts [Right "/my x/libexec/maru/b", Right "/my x/lib/maru/a.so"]
+          @?= Finding Doubtful "maru run loads nothing into programs: the linker takes no library from /my x/lib/maru, for the space or colon in that path" "install maru in another folder",
       testCase "its words are understood" $
         fmap wordsMeasured (lastWords (Chars.pack (unlines ["{}", figures])))
           @?= Right (Measured 3 True 1.5 1 0.25 2048 True "slow"),

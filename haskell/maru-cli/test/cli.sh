@@ -333,7 +333,7 @@ ln -sf "$helpers"/* "$work/a prefix/libexec/maru/"
 status 125 "--wait-poll cannot serve true: the linker takes no library from $work/a prefix/lib/maru" env MARU_PREFIX="$work/a prefix" maru run --wait-poll -- true
 status 0 "left out: --wait-poll cannot serve true" env MARU_PREFIX="$work/a prefix" maru run --wait-poll --best-effort -- true
 env MARU_PREFIX="$work/a prefix" timeout 30 maru doctor >"$work/out"
-grep -q "installed *warn .*$work/a prefix" "$work/out" && grep -q "mutexes *warn .*$work/a prefix" "$work/out" || fail "doctor passes a prefix with a space: $(cat "$work/out")"
+grep -q "installed *warn .*$work/a prefix/lib/maru," "$work/out" && grep -q "mutexes *warn .*$work/a prefix" "$work/out" || fail "doctor passes a prefix with a space: $(cat "$work/out")"
 
 # ---- boost advise
 # Of three processes that sleep none waits for a CPU: that is no kernel which does not count it.

@@ -37,7 +37,7 @@ import Maru.Similar.Grammar (grammarName, openGrammars)
 import Maru.Similar.Language (Language (Java), languageName, languages)
 import Paths_maru_cli (version)
 import System.Directory (listDirectory)
-import System.FilePath (takeDirectory, (</>))
+import System.FilePath (takeDirectory, takeExtension, (</>))
 import System.Info (arch, compilerName, fullCompilerVersion)
 import System.Posix.Files (readSymbolicLink)
 import System.Posix.Resource (Resource (ResourceFileSize, ResourceTotalMemory), ResourceLimit (..), ResourceLimits (softLimit), getResourceLimit)
@@ -136,7 +136,8 @@ installed = judgeParts <$> mapM (\(finder, name, without) -> either (\path -> Le
 -- | Parts that are there, and those that are not with what cannot be used then.
 judgeParts :: [Either (FilePath, String) FilePath] -> Finding
 judgeParts looked = case lefts looked of
-  [] | why : _ <- mapMaybe unloadable (rights looked) -> Finding Doubtful ("maru run loads nothing into programs: " ++ why) "install maru in another folder"
+  -- Only libraries are loaded into programs; where the others lie is no matter.
+  [] | why : _ <- mapMaybe unloadable (filter ((== ".so") . takeExtension) (rights looked)) -> Finding Doubtful ("maru run loads nothing into programs: " ++ why) "install maru in another folder"
   [] -> Finding Good (show (length looked) ++ " parts below " ++ prefix) ""
   absent -> Finding Bad (intercalate "; " [path ++ " is not there: no " ++ without | (path, without) <- absent]) "install maru wholly or set MARU_PREFIX"
   where
