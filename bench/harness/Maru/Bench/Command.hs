@@ -72,7 +72,7 @@ benchCommand known =
       Flags
         <$> switch (long "quick" <> help "Fewer repetitions: for a first look, not for publication")
         <*> strOption (long "out" <> metavar "DIR" <> value "maru-bench" <> help "Folder for data and report (default maru-bench)")
-        <*> switch (long "list" <> help "List the experiments and end")
+        <*> switch (long "list" <> help "List the experiments, or those that are named, and end")
         <*> switch (long "full" <> help "All experiments, at length: hours")
         <*> optional (strOption (long "kept" <> metavar "DIR" <> help "Folder of the runs that were kept (bench/results of the sources): what the figures cite is copied beside the report"))
         <*> many (strArgument (metavar "EXPERIMENT..." <> help "Which (default: those of the seeds' figures that five minutes allow); 'map' stands for every 'map/...'"))
@@ -80,7 +80,8 @@ benchCommand known =
 bench :: [Experiment] -> Flags -> IO ExitCode
 bench experiments flags
   | flagList flags = do
-    mapM_ putStrLn (renderTable (Table [(L, "experiment"), (L, "what is measured")] [[experimentName e, experimentPurpose e] | e <- experiments]))
+    listed <- either (problem usage) pure (chosen experiments (flagNames flags))
+    mapM_ putStrLn (renderTable (Table [(L, "experiment"), (L, "what is measured")] [[experimentName e, experimentPurpose e] | e <- listed]))
     pure ExitSuccess
   | otherwise = do
     todo <- either (problem usage) pure (selected experiments flags)
