@@ -225,6 +225,7 @@ data Tuned = Tuned
     tunedPicture :: !(Maybe Plot),
     -- | Other than success: there is no such setting.
     tunedStatus :: !ExitCode,
+    -- | Without a column: there was nothing to try.
     tunedTable :: !Table,
     tunedData :: !Value
   }

@@ -84,7 +84,10 @@ tune what picture run flags = do
   sequence_ (draw <$> picture <*> tunedPicture tuned)
   pure (tunedStatus tuned)
   where
-    shown table = if null (tableRows table) then ["no setting was measured to its end within the budget of " ++ seconds (flagBudget flags)] else renderTable table ++ [""]
+    shown table
+      | null (tableHeads table) = []
+      | null (tableRows table) = ["no setting was measured to its end within the budget of " ++ seconds (flagBudget flags)]
+      | otherwise = renderTable table ++ [""]
     sayUntil end line = do
       left <- subtract <$> getMonotonicTime <*> pure end
       warn (line ++ (if left > 0 then " (" ++ show (ceiling left :: Int) ++ " s of the budget left)" else ""))

@@ -139,10 +139,13 @@ best races = listToMaybe (mapMaybe winner races)
   where
     winner (_, race) = fst <$> listToMaybe (sortOn snd [(s, median sample) | (s, ts) <- Map.toList (times race), s /= AsItIs, Just sample <- [nonEmpty ts]])
 
+nothingWaits :: Reached -> Bool
+nothingWaits reached = not (reachedPolicies reached || reachedPolls reached)
+
 found :: Reached -> String
-found (Reached False _ False) = "nothing in the command waits in a way that maru can change"
-found (Reached policies _ polls) =
-  "there are " ++ concat (["MPI ranks or parts of maru that wait" | policies] ++ [" and " | policies && polls] ++ ["loops that poll" | polls])
+found reached@(Reached policies _ polls)
+  | nothingWaits reached = "nothing in the command waits in a way that maru can change"
+  | otherwise = "there are " ++ concat (["MPI ranks or parts of maru that wait" | policies] ++ [" and " | policies && polls] ++ ["loops that poll" | polls])
 
 -- ---- running ------------------------------------------------------------
 
@@ -181,7 +184,7 @@ judged reached searches race =
       tunedAdvice = [],
       tunedPicture = Nothing,
       tunedStatus = ExitSuccess,
-      tunedTable = Table ((L, "race") : (L, "setting") : raceHeads) [what : row | (what, r) <- named', row <- raceRows named r],
+      tunedTable = if nothingWaits reached then Table [] [] else Table ((L, "race") : (L, "setting") : raceHeads) [what : row | (what, r) <- named', row <- raceRows named r],
       tunedData =
         object
           [ "polls" .= reachedPolls reached,
@@ -208,7 +211,7 @@ leading race = case verdict race of
     against setting = (,) setting . estimate <$> ratiosTo race setting
 
 waitVerdict :: Reached -> Race Setting -> String
-waitVerdict (Reached False _ False) _ = "no gain: nothing waits (no MPI rank, no part of maru, no loop that polls was seen)"
+waitVerdict reached _ | nothingWaits reached = "no gain: nothing waits (no MPI rank, no part of maru, no loop that polls was seen)"
 waitVerdict _ race = case (verdict race, leading race) of
   (Gain _ _, Just (s, e)) -> "gain: " ++ times' e ++ " as fast with " ++ named s
   (Undecided count needed, _) -> undecidedLine count needed
