@@ -42,6 +42,14 @@ die() {
   exit 1
 }
 
+# What builds has to be there; else with a word on what to do.
+has_tools() { # [WORD]
+  local tool
+  for tool in "${CC:-cc}" meson ninja pkg-config ghc cabal alex; do
+    command -v "${tool%% *}" >/dev/null || die "the tool '${tool%% *}' is missing${1:+; $1}"
+  done
+}
+
 # For a script that needs what scripts/build stages.
 built() { [ -x "$build/bin/maru" ] || die "nothing is built yet; run 'make build' first"; }
 
