@@ -1,3 +1,5 @@
+{-# LANGUAGE RankNTypes #-}
+
 -- | The simple actor model: actors that share nothing and send each other messages.
 --
 -- > import Maru
@@ -149,11 +151,13 @@ send (Address path number queue) message = do
     _ -> evaluate (Lazy.toStrict (Binary.encode message)) >>= route node path number
 
 -- | Waits for a message. In another process than the mailbox's, where the mailbox is gone, and where
--- nobody is left who could send: throws 'Unavailable'.
+-- nobody is left who could send: throws 'Unavailable'. An asynchronous exception (@timeout@, @killThread@)
+-- that ends the wait, or the decoding of a message, leaves that message in the mailbox. Take
+-- 'receiveWithin' for a time limit: @timeout@ may still come between the message and its receiver.
 receive :: Binary a => Mailbox a -> IO a
 receive mailbox = do
   queue <- queueOf mailbox
-  (waitFor (patience queue) (arrivals queue >>= readTQueue) `catch` deserted) >>= opened
+  mask $ \restore -> (waitFor (patience queue) (arrivals queue >>= readTQueue) `catch` deserted) >>= opened queue restore
   where
     patience queue = (\monitors -> if monitors > 0 then 2 else 0) <$> readIORef (queueMonitors queue)
     deserted BlockedIndefinitelyOnSTM = do
@@ -164,9 +168,10 @@ receive mailbox = do
 receiveWithin :: Binary a => Double -> Mailbox a -> IO (Maybe a)
 receiveWithin limit mailbox = do
   queue <- queueOf mailbox
-  there <- atomically (arrivals queue >>= tryReadTQueue)
-  arrived <- maybe (if limit > 0 then waiting queue else pure Nothing) (pure . Just) there
-  traverse opened arrived
+  mask $ \restore -> do
+    there <- atomically (arrivals queue >>= tryReadTQueue)
+    arrived <- maybe (if limit > 0 then waiting queue else pure Nothing) (pure . Just) there
+    traverse (opened queue restore) arrived
   where
     -- Looks at the end of the time, and once more at the queue, in one transaction: a message that
     -- is taken is not lost.
@@ -204,10 +209,16 @@ queueOf (Mailbox (Address path _ _) queue) = do
     Unavailable "this mailbox" "it belongs to the process that made it" "receive there, or make one here"
   pure queue
 
-opened :: Binary a => Arrived a -> IO a
-opened (Here message) = pure message
-opened (Sent bytes) = either damaged pure (decode binary bytes)
+-- | Masked; decoding can be interrupted. A message that was taken, and is not decoded for that, comes first again.
+opened :: Binary a => Queue a -> (forall r. IO r -> IO r) -> Arrived a -> IO a
+opened _ _ (Here message) = pure message
+opened queue restore arrived@(Sent bytes) = (restore (evaluate (decode binary bytes)) `catch` back) >>= either damaged pure
   where
+    back e = do
+      -- What its instance throws is no interruption: it would throw again, for ever.
+      for_ (fromException e) $ \SomeAsyncException {} ->
+        atomically (readTVar (queueArrived queue) >>= traverse_ (`unGetTQueue` arrived))
+      throwIO (e :: SomeException)
     damaged why = throwIO (Unavailable "a message" ("its bytes are not what its type encodes to: " <> why) "mend its Binary instance")
 
 -- Actors -----------------------------------------------------------------------

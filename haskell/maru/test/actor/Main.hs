@@ -13,6 +13,7 @@ import Data.Binary (Binary (..))
 import qualified Data.ByteString.Char8 as Bytes
 import qualified Data.ByteString.Internal as Bytes (fromForeignPtr)
 import Data.List (isInfixOf, sortOn)
+import Data.Maybe (catMaybes)
 import Data.String (fromString)
 import Foreign (free, mallocBytes)
 import Foreign.Concurrent (newForeignPtr)
@@ -30,6 +31,7 @@ import System.Posix.Process (executeFile, exitImmediately, forkProcess, getProce
 import qualified System.Posix.Process as Process (ProcessStatus (..))
 import System.Posix.Signals (raiseSignal, sigKILL, sigSTOP, signalProcess)
 import System.Posix.Types (CPid (..))
+import System.Timeout (timeout)
 import Test.Tasty
 import Test.Tasty.HUnit
 import Test.Tasty.Hedgehog (HedgehogTestLimit (..), testPropertyNamed)
@@ -119,8 +121,25 @@ order medium =
           none <- receiveWithin 0.05 inbox
           none @?= Nothing
           send (actorAddress actor) 'x'
-          receiveWithin 20 inbox >>= (@?= Just 'x')
+          receiveWithin 20 inbox >>= (@?= Just 'x'),
+      testCase "that are being decoded when a time limit interrupts come again, in their order" . calm . withMailbox $ \inbox -> do
+        actor <- spawn medium (\m -> mapM_ (send (address inbox) . Slow) ["a", "b"] >> pure (unused m))
+        awaitEnding actor >>= (@?= Returned)
+        interrupted <- traverse (timeout 200000) [receive inbox, receiveWithin 20 inbox >>= maybe (assertFailure "none") pure]
+        got <- replicateM (2 - length (catMaybes interrupted)) (receiveWithin 20 inbox)
+        catMaybes (interrupted <> got) @?= map Slow ["a", "b"]
     ]
+  where
+    unused :: Mailbox () -> ()
+    unused _ = ()
+
+-- | Takes 0.6 s to decode.
+newtype Slow = Slow String
+  deriving (Eq, Show)
+
+instance Binary Slow where
+  put (Slow text) = put text
+  get = get >>= \text -> let late = waiting text in length late `seq` pure (Slow late)
 
 echo :: Binary a => Address a -> Mailbox a -> IO ()
 echo to inbox = forever (receive inbox >>= send to)
