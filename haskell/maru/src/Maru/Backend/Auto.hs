@@ -171,7 +171,7 @@ watchedBy ways watch place rest
     placeIndex place <= watchedItems = do
     gate <- newGate
     found <- newIORef (0, 0)
-    let begun = \b -> uncurry (Ahead b (leaveGate gate)) <$> readIORef found
+    let begun b = uncurry (Ahead b (leaveGate gate)) <$> readIORef found
     pure (attended watch (longNs means bareForkNs) (consider begin gate found), forget watch >> pass gate >>= traverse begun)
   | otherwise = pure (const id, pure Nothing)
   where
