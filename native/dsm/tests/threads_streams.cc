@@ -32,7 +32,7 @@ static int lacks() {
   return 1;
 }
 
-// Who reads is a thread, and counts what came.
+// A thread reads the input, and counts its lines.
 static int count() {
   int lines = 0;
   std::thread([&] {
