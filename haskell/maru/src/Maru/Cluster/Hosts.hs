@@ -25,7 +25,7 @@ data Host = Host
   }
   deriving (Eq, Show)
 
--- | @HOST [WORKERS]@ a line; @#@ begins a comment. Throws 'Unavailable' where it cannot be read,
+-- | @HOST [WORKERS]@ a line; @#@ begins a comment. Lines in a row of one host are one. Throws 'Unavailable' where it cannot be read,
 -- 'BadOptions' where it says something else.
 readHosts :: FilePath -> IO [Host]
 readHosts file = do
@@ -34,7 +34,7 @@ readHosts file = do
     Left e -> throwIO (Unavailable "the list of hosts" (show (e :: IOException)) "MARU_HOSTS names a file: HOST [WORKERS] a line")
     Right t -> do
       hosts <- mapM host (filter (not . all isSpace) (map (takeWhile (/= '#')) (lines t)))
-      if null hosts then throwIO (BadOptions (file <> " names no host")) else pure hosts
+      if null hosts then throwIO (BadOptions (file <> " names no host")) else pure (together hosts)
   where
     host line = case words line of
       [name] | good name -> pure (Host name Nothing)
@@ -42,6 +42,14 @@ readHosts file = do
       _ -> throwIO (BadOptions (file <> ": give HOST [WORKERS], not " <> show line))
     -- ssh would take it for an option.
     good name = take 1 name /= "-"
+
+-- | Batch systems write a line a core, and each agent would have workers for all. A line without a number
+-- stands for all cores, whatever others say.
+together :: [Host] -> [Host]
+together hosts = case hosts of
+  a : b : rest | hostName a == hostName b -> together (Host (hostName a) (min 65535 <$> ((+) <$> hostWorkers a <*> hostWorkers b)) : rest)
+  a : rest -> a : together rest
+  [] -> []
 
 -- | With the encoding of a command's words: bytes that the locale has no letter for stay what they are.
 bytesOf :: FilePath -> IO String
