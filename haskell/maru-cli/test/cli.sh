@@ -109,7 +109,7 @@ else
   echo "skipped: maru run without /proc: no namespaces"
 fi
 status 125 "cannot write /nowhere/r.json" maru run --report /nowhere/r.json -- true
-status 65 "no-such-profile.json: No such file or directory" maru run @no-such-profile -- true
+status 65 "no-such-profile.json: No such file or directory; maru tune writes one where a setting gains" maru run @no-such-profile -- true
 # What has no end is read to a bound, not until memory is gone.
 within_memory() { (ulimit -v 3000000 && status 65 "$@" && exit "$failures") || failures=$?; }
 within_memory "cannot use profile /dev/zero: it is larger than 1 MiB" maru run @/dev/zero -- true

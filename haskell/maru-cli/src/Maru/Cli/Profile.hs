@@ -20,7 +20,7 @@ import Data.List (partition)
 import qualified Data.Map.Strict as Map
 import Maru.Cli.Exit
 import Maru.Cli.WholeFile (readWithin)
-import System.Directory (XdgDirectory (XdgConfig), getXdgDirectory)
+import System.Directory (XdgDirectory (XdgConfig), doesPathExist, getXdgDirectory)
 import System.FilePath ((<.>), (</>))
 
 data Profile = Profile
@@ -56,7 +56,9 @@ readProfile name = do
   path <- profilePath name
   readWithin 1 path >>= either (refuse path) pure . (>>= decodeProfile)
   where
-    refuse path why = problem badInput ("cannot use profile " ++ path ++ ": " ++ why)
+    refuse path why = do
+      there <- doesPathExist path
+      problem badInput ("cannot use profile " ++ path ++ ": " ++ why ++ (if there then "" else "; maru tune writes one where a setting gains"))
 
 encodeProfile :: Profile -> Value
 encodeProfile p =
