@@ -354,7 +354,7 @@ rank=$!
 timeout 30 maru boost advise --for 0.5 --json=- "$rank" >"$work/out" 2>"$work/err" || fail "advise ends with status $?: $(cat "$work/err")"
 grep -qE "\"ranks\": ?\[ ?$rank ?\]" "$work/out" || fail "a rank whose library lies in a folder with a space is not seen: $(cat "$work/out")"
 kill "$rank"
-wait "$rank" 2>/dev/null
+wait "$rank"
 
 # ---- files are whole or not there
 mkdir "$work/files"

@@ -56,13 +56,12 @@ static void tell_over(struct job *job, int status) {
  * once where it answers again.  Then sshd ends, and this side with it.  Nodes that say nothing
  * would stay. */
 static int tell_beat(struct job *job) {
-  static int64_t due;
   int64_t now = mr_launch_now();
-  if (due != 0 && due <= now)
+  if (job->beat_due != 0 && job->beat_due <= now)
     mr_frame_send(job, 1, FRAME_BEAT, job->first, 0, "", 0);
-  if (due <= now)
-    due = now + BEAT_MS;
-  return (int)(due - now);
+  if (job->beat_due <= now)
+    job->beat_due = now + BEAT_MS;
+  return (int)(job->beat_due - now);
 }
 
 static const struct teller to_starter = {.line = tell_line,

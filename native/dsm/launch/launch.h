@@ -142,6 +142,7 @@ struct job {
   const struct keep_calls *keeps; /* where there are: what is done for them (keep.h) */
   void (*drain)(struct job *job); /* reads what nodes have written, and waits for nothing */
   bool bare;                      /* standard output is shown as nodes write it */
+  int64_t beat_due;               /* of an agent, in ms; 0: not yet known */
   int report; /* what nodes tell about their pages (heat.h) goes there; -1: nobody asked */
   void (*signal)(struct job *job, int signal); /* to all nodes */
   /* For a process on another host, which gets to hear all and decides all; else NULL. */

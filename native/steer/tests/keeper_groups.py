@@ -96,14 +96,22 @@ def with_groups():
     end(s)
 
 
-def narrowed():
-    """Its cgroup is given other CPUs while it is placed."""
+def below_ours():
+    """Our cgroup of version 1, and one made below it for a program; None: it cannot be made."""
     above = f"/sys/fs/cgroup/cpuset{HOME}".rstrip("/")
     home = f"{above}/maru-test-{os.getpid()}"
     try:
         os.mkdir(home)
     except OSError as e:
         print(f"skipped: no cgroup of version 1 for a program: {e}")
+        return above, None
+    return above, home
+
+
+def narrowed():
+    """Its cgroup is given other CPUs while it is placed."""
+    above, home = below_ours()
+    if home is None:
         return
     s = subprocess.Popen(["sleep", "60"])
     try:
@@ -129,12 +137,8 @@ def narrowed():
 
 def widened():
     """Its cgroup has few CPUs while it is placed, and more afterwards."""
-    above = f"/sys/fs/cgroup/cpuset{HOME}".rstrip("/")
-    home = f"{above}/maru-test-{os.getpid()}"
-    try:
-        os.mkdir(home)
-    except OSError as e:
-        print(f"skipped: no cgroup of version 1 for a program: {e}")
+    above, home = below_ours()
+    if home is None:
         return
     spawn = "import subprocess, sys; sys.stdin.readline(); p = subprocess.Popen(['sleep', '50']); print(p.pid, flush=True); p.wait()"
     s = subprocess.Popen([sys.executable, "-c", spawn], stdin=subprocess.PIPE, stdout=subprocess.PIPE)

@@ -25,8 +25,8 @@ data Host = Host
   }
   deriving (Eq, Show)
 
--- | @HOST [WORKERS]@ a line; @#@ begins a comment. Lines in a row of one host are one. Throws 'Unavailable' where it cannot be read,
--- 'BadOptions' where it says something else.
+-- | @HOST [WORKERS]@ a line; @#@ begins a comment. Lines in a row of one host are one. Throws
+-- 'Unavailable' where it cannot be read, 'BadOptions' where it says something else.
 readHosts :: FilePath -> IO [Host]
 readHosts file = do
   text <- try (bytesOf file)
