@@ -18,7 +18,7 @@ struct kept : std::map<std::string, long> {
     printf("kept %ld\n", sum);
     fflush(stdout);
     if (count("wait") > 0)
-      sleep(10);
+      sleep(40);
     if (count("leave") > 0)
       _exit(0);
   }
