@@ -65,7 +65,7 @@ static bool read_line(const char *root, const char *path, char *text, size_t siz
 }
 
 static bool read_cpu_text(const char *root, int cpu, const char *name, char *text, size_t size) {
-  char path[PATH_MAX];
+  char path[128];
   snprintf(path, sizeof path, "sys/devices/system/cpu/cpu%d/%s", cpu, name);
   return read_line(root, path, text, size);
 }
@@ -89,6 +89,15 @@ static void add_range(void *set, unsigned long first, unsigned long last) {
 static bool parse_list(const char *text, struct cpu_set *set) {
   memset(set, 0, sizeof *set);
   return mr_cpu_list_read(text, CPUS, add_range, set);
+}
+
+/* The set that a file lists; false where none is read.  Such a text is too long for the stack of
+ * a program's thread. */
+static bool read_list(const char *root, const char *path, struct cpu_set *set) {
+  char *text = malloc(LIST_BYTES);
+  bool read = text != NULL && read_line(root, path, text, LIST_BYTES) && parse_list(text, set);
+  free(text);
+  return read;
 }
 
 static int32_t first_of(const struct cpu_set *set) {
@@ -117,9 +126,10 @@ static bool holds_instructions_alone(const char *root, int cpu, int cache) {
 
 /* The CPUs that share such a cache; false: nobody says. */
 static bool read_sharers(const char *root, int cpu, int cache, struct cpu_set *sharers) {
-  char name[64], text[LIST_BYTES];
-  snprintf(name, sizeof name, "cache/index%d/shared_cpu_list", cache);
-  return read_cpu_text(root, cpu, name, text, sizeof text) && parse_list(text, sharers);
+  char path[128];
+  snprintf(path, sizeof path, "sys/devices/system/cpu/cpu%d/cache/index%d/shared_cpu_list", cpu,
+           cache);
+  return read_list(root, path, sharers);
 }
 
 /* The CPUs that share the highest data cache with `cpu`; false: unknown. */
@@ -177,7 +187,7 @@ static void fill_missing_caches(struct maru_topology *topology) {
 
 /* Node numbers may have gaps, and nodes may have no CPU (memory only). */
 static void read_nodes(struct maru_topology *topology, const char *root) {
-  char path[PATH_MAX], text[LIST_BYTES], rest;
+  char path[PATH_MAX], rest;
   struct cpu_set members;
   int32_t node;
   snprintf(path, sizeof path, "%.4000s/sys/devices/system/node", root);
@@ -188,7 +198,7 @@ static void read_nodes(struct maru_topology *topology, const char *root) {
     if (sscanf(entry->d_name, "node%" SCNd32 "%c", &node, &rest) != 1)
       continue;
     snprintf(path, sizeof path, "sys/devices/system/node/node%" PRId32 "/cpulist", node);
-    if (!read_line(root, path, text, sizeof text) || !parse_list(text, &members))
+    if (!read_list(root, path, &members))
       continue;
     for (uint32_t i = 0; i < topology->cpu_count; i++)
       if (members.has[topology->cpus[i].id])
@@ -344,12 +354,15 @@ static void read_group_line(struct maru_topology *topology, const char *root, ch
 /* These limits of the groups that such a file names; false: not all of them could be read. */
 static bool read_groups(struct maru_topology *topology, const char *root, const char *path,
                         int wanted) {
-  char text[16384], *rest = text;
-  if (!read_text(root, path, text, sizeof text))
-    return false;
-  bool whole = strlen(text) < sizeof text - 1;
-  for (char *line; (line = strsep(&rest, "\n")) != NULL;)
-    read_group_line(topology, root, line, wanted);
+  static const size_t bytes = 16384;
+  char *text = malloc(bytes), *rest = text;
+  bool whole = text != NULL && read_text(root, path, text, bytes);
+  if (whole) {
+    whole = strlen(text) < bytes - 1;
+    for (char *line; (line = strsep(&rest, "\n")) != NULL;)
+      read_group_line(topology, root, line, wanted);
+  }
+  free(text);
   return whole;
 }
 
@@ -363,10 +376,10 @@ uint32_t mr_cpu_quota(pid_t pid) {
 }
 
 static void read_limits(struct maru_topology *topology, const char *root, unsigned parts) {
-  char text[16384];
+  char text[128];
   unsigned long long kib;
   topology->memory_limit = UINT64_MAX;
-  if (parts & MR_MEMORY && read_text(root, "proc/meminfo", text, sizeof text) &&
+  if (parts & MR_MEMORY && read_line(root, "proc/meminfo", text, sizeof text) &&
       sscanf(text, "MemTotal: %llu", &kib) == 1)
     topology->memory_limit = (uint64_t)kib * 1024;
   read_groups(topology, root, "proc/self/cgroup",
@@ -400,11 +413,9 @@ static bool lacks_a_cache(const struct maru_topology *topology) {
 /* `allowed` NULL: all CPUs are. */
 static int read_machine(struct maru_topology *topology, const char *root,
                         const struct cpu_set *allowed, unsigned parts) {
-  char text[LIST_BYTES];
   struct cpu_set online = {0};
   *topology = (struct maru_topology){0};
-  if (!read_line(root, "sys/devices/system/cpu/online", text, sizeof text) ||
-      !parse_list(text, &online) || first_of(&online) < 0) {
+  if (!read_list(root, "sys/devices/system/cpu/online", &online) || first_of(&online) < 0) {
     topology->degraded = 1;
     if (allowed != NULL)
       online = *allowed;

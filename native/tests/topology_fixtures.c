@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <ftw.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <sys/stat.h>
@@ -253,6 +254,24 @@ static void long_lists(void) {
   maru_topology_free(&t);
 }
 
+static void *reads(void *unused) {
+  struct maru_topology t;
+  CHECK_EQUAL(maru_topology_read(&t), 0);
+  maru_topology_free(&t);
+  return unused;
+}
+
+/* A program's thread may have little. */
+static void small_stack(void) {
+  pthread_attr_t small;
+  pthread_t thread;
+  CHECK_EQUAL(pthread_attr_init(&small), 0);
+  CHECK_EQUAL(pthread_attr_setstacksize(&small, 64 << 10), 0);
+  CHECK_EQUAL(pthread_create(&thread, &small, reads, NULL), 0);
+  CHECK_EQUAL(pthread_join(thread, NULL), 0);
+  pthread_attr_destroy(&small);
+}
+
 int main(void) {
   two_sockets();
   long_lists();
@@ -261,5 +280,6 @@ int main(void) {
   overridden();
   costs();
   this_machine();
+  small_stack();
   return 0;
 }
