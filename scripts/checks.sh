@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # Sourced by the parts of scripts/test.d that count their own tests.
 #   check NAME COMMAND...   one test: passes when the command exits 0, is skipped when with 77
+#   eventually COMMAND...   waits until the command succeeds
 #   finish                  prints "N passed, M failed"; to be called last
 
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -25,6 +26,25 @@ check() {
     echo "FAILED  $name (status $status)"
   fi
 }
+
+# Waits until the command succeeds; fails when it has not after two minutes. So a test waits as long as a slow
+# machine takes, and no longer.
+eventually() { # COMMAND...
+  local _
+  for _ in $(seq 2400); do
+    ! "$@" || return 0
+    sleep 0.05
+  done
+  return 1
+}
+not() { ! "$@"; }
+nothing() { [ -z "$("$@")" ]; } # COMMAND...: it prints nothing
+holds() { # LINES WORD FILE: at least so many lines of the file have it
+  local lines
+  lines=$(grep -cs -- "$2" "$3") || :
+  [ "${lines:-0}" -ge "$1" ]
+}
+processes() { [ "$(pgrep -fc -- "$2")" -ge "$1" ]; } # COUNT PATTERN: at least so many are there
 
 # Whether a line of what comes in matches; reads all of it. `grep -q` ends at the first line: by pipefail
 # its writer's SIGPIPE is then the pipe's status, now and then.
