@@ -45,6 +45,7 @@ import Maru.Control.CpuList
 import Maru.Control.Observe
 import Maru.Control.Place
 import Maru.Control.Steer
+import Maru.View.Table (plural)
 import Numeric (showFFloat)
 import System.Exit (ExitCode (..))
 import System.IO
@@ -272,7 +273,7 @@ loop steering now = do
 
 -- | Why nothing is placed on so many CPUs.
 tooFew :: Int -> String
-tooFew cpus = show cpus ++ " CPUs; with fewer than four none is given to input and output alone"
+tooFew cpus = plural cpus "CPU" ++ "; with fewer than four none is given to input and output alone"
 
 -- | Nothing will be placed, and what can be told at the end was seen once.
 resting :: Now -> Bool
