@@ -231,6 +231,9 @@ naming =
         fmap (map experimentName) (chosen experiments ["map"]) @?= Right (filter ("map/" `isPrefixOf`) names),
       testCase "an experiment's for itself" $
         fmap (map experimentName) (chosen experiments ["map/channel"]) @?= Right ["map/channel"],
+      testCase "what is named twice, or by its room as well, is measured once" $ do
+        fmap (map experimentName) (chosen experiments ["map/heap", "map/heap"]) @?= Right ["map/heap"]
+        fmap (sort . map experimentName) (chosen experiments ["map/heap", "map"]) @?= Right (sort (filter ("map/" `isPrefixOf`) names)),
       testCase "a part of a name for nothing" $
         either (const True) (const False) (chosen experiments ["map/chan"]) @?= True,
       testCase "none for all" $ fmap (map experimentName) (chosen experiments []) @?= Right names,

@@ -23,8 +23,9 @@ import Data.Aeson (Value, object, (.=))
 import Data.Bifunctor (first)
 import qualified Data.ByteString.Lazy as Lazy
 import Data.Either (lefts)
+import Data.Function (on)
 import Data.IORef
-import Data.List (intercalate, isInfixOf, isPrefixOf)
+import Data.List (intercalate, isInfixOf, isPrefixOf, nubBy)
 import Data.Maybe (isJust, isNothing, listToMaybe, mapMaybe)
 import qualified Data.Text as Text
 import qualified Data.Text.Encoding as Text
@@ -209,11 +210,11 @@ untilEnded act (x : xs) = do
     Right (y, Nothing) -> first (y :) <$> untilEnded act xs
 
 -- | The experiments of those names, all if there are none; the part of a name
--- before a slash stands for all that begin so. 'Left': which is unknown.
+-- before a slash stands for all that begin so. Each comes once. 'Left': which is unknown.
 chosen :: [Experiment] -> [String] -> Either String [Experiment]
 chosen experiments names
   | null names = Right experiments
-  | otherwise = concat <$> traverse matching names
+  | otherwise = nubBy ((==) `on` experimentName) . concat <$> traverse matching names
   where
     matching name = case filter (called name . experimentName) experiments of
       [] -> Left (unknown name)
