@@ -50,6 +50,7 @@ module Maru.Control.Observe
   )
 where
 
+import Data.Either (fromRight)
 import Data.IntMap.Strict (IntMap)
 import qualified Data.IntMap.Strict as IntMap
 import qualified Data.IntSet as IntSet
@@ -123,43 +124,72 @@ between machine old new =
   Observation
     { observedSeconds = elapsed,
       observedCores = IntMap.mapWithKey core (snapshotCores new),
-      observedNetShare = IntMap.mapMaybeWithKey netShare (snapshotSoftirqs new),
+      observedNetShare = IntMap.mapMaybeWithKey share (snapshotSoftirqs new),
       observedThreads = threads,
-      observedInterrupts = Map.filter (not . IntMap.null) (Map.fromListWith (IntMap.unionWith (+)) [(name, rates i) | i <- snapshotInterrupts new, Just name <- [ownerOf machine i]]),
+      observedInterrupts = interruptRates machine elapsed (snapshotInterrupts old) (snapshotInterrupts new),
       observedTraffic = traffic,
-      observedBytes = moved',
-      observedRemote = if oneNode then Just 0 else if placed > 0 then Just (remote / placed) else Nothing,
+      observedBytes = bytes,
+      observedRemote = remoteShare machine threads,
       observedUncounted = either Just (const Nothing) counted
     }
   where
     elapsed = max 0.001 (snapshotTime new - snapshotTime old)
-    oneNode = IntSet.size (IntSet.fromList (IntMap.elems (machineCpus machine))) == 1
-    core cpu now = Use (part ticksUser) (part ticksSystem) (part ticksIrq) (part ticksSoftirq)
-      where
-        before = IntMap.findWithDefault (Ticks 0 0 0 0 0) cpu (snapshotCores old)
-        grown field = max 0 (field now - field before)
-        whole = max 1e-9 (sum (map grown [ticksUser, ticksSystem, ticksIrq, ticksSoftirq, ticksIdle]))
-        part field = grown field / whole
-    netShare cpu (net, disk)
-      | n + d > 0 = Just (n / (n + d))
-      | otherwise = Nothing
-      where
-        (net', disk') = IntMap.findWithDefault (0, 0) cpu (snapshotSoftirqs old)
-        (n, d) = (max 0 (net - net'), max 0 (disk - disk'))
-    interruptsBefore = IntMap.fromList [(interruptNumber i, interruptCounts i) | i <- snapshotInterrupts old]
-    rates i = IntMap.filter (> 0) (IntMap.mapWithKey (\cpu n -> max 0 (n - IntMap.findWithDefault 0 cpu before) / elapsed) (interruptCounts i))
-      where
-        before = IntMap.findWithDefault IntMap.empty (interruptNumber i) interruptsBefore
-    known = Map.fromList [((threadId t, statStart (threadStat t)), t) | t <- snapshotThreads old]
-    traffic = sum [max 0 (bytes - Map.findWithDefault 0 name (snapshotTraffic old)) | (name, bytes) <- Map.toList (snapshotTraffic new)] / elapsed
-    moved'
+    core cpu = coreUse (IntMap.findWithDefault (Ticks 0 0 0 0 0) cpu (snapshotCores old))
+    share cpu = netShare (IntMap.findWithDefault (0, 0) cpu (snapshotSoftirqs old))
+    traffic = sum [max 0 (n - Map.findWithDefault 0 name (snapshotTraffic old)) | (name, n) <- Map.toList (snapshotTraffic new)] / elapsed
+    counted = movedRates elapsed <$> snapshotMoved old <*> snapshotMoved new
+    threads = threadUses machine elapsed traffic (fromRight IntMap.empty counted) (snapshotThreads old) (snapshotThreads new)
+    bytes
       | IntMap.null (snapshotBytes old) || IntMap.null (snapshotBytes new) = sum [usedRead u + usedWritten u | u <- threads]
       | otherwise = max 0 (sum (snapshotBytes new) - sum (snapshotBytes old)) / elapsed
-    processes = Map.fromListWith (+) [(threadProcess t, counts t countRead + counts t countWritten) | t <- snapshotThreads new]
-    earlier t = Map.lookup (threadId t, statStart (threadStat t)) known
-    rate t field = max 0 (field t - maybe 0 field (earlier t)) / elapsed
+
+-- | Shares of what a core's ticks have grown by.
+coreUse :: Ticks -> Ticks -> Use
+coreUse before now = Use (part ticksUser) (part ticksSystem) (part ticksIrq) (part ticksSoftirq)
+  where
+    grown field = max 0 (field now - field before)
+    whole = max 1e-9 (sum (map grown [ticksUser, ticksSystem, ticksIrq, ticksSoftirq, ticksIdle]))
+    part field = grown field / whole
+
+-- | The network's share of what a core's softirqs, the network's and the disks', have grown by.
+netShare :: (Double, Double) -> (Double, Double) -> Maybe Double
+netShare (net, disk) (net', disk')
+  | n + d > 0 = Just (n / (n + d))
+  | otherwise = Nothing
+  where
+    (n, d) = (max 0 (net' - net), max 0 (disk' - disk))
+
+-- | A second, by hardware and core, in those seconds.
+interruptRates :: Machine -> Double -> [IrqLine] -> [IrqLine] -> Map String (IntMap Double)
+interruptRates machine elapsed old new =
+  Map.filter (not . IntMap.null) (Map.fromListWith (IntMap.unionWith (+)) [(name, rates i) | i <- new, Just name <- [ownerOf machine i]])
+  where
+    counted = IntMap.fromList [(interruptNumber i, interruptCounts i) | i <- old]
+    rates i = IntMap.filter (> 0) (IntMap.mapWithKey (\cpu n -> max 0 (n - IntMap.findWithDefault 0 cpu before) / elapsed) (interruptCounts i))
+      where
+        before = IntMap.findWithDefault IntMap.empty (interruptNumber i) counted
+
+-- | Bytes a second, by thread and hardware, in those seconds; only what has grown.
+movedRates :: Double -> IntMap (Map String Double) -> IntMap (Map String Double) -> IntMap (Map String Double)
+movedRates elapsed old new = IntMap.filter (not . Map.null) (IntMap.mapWithKey (\tid -> Map.mapMaybeWithKey (gained (IntMap.findWithDefault Map.empty tid old))) new)
+  where
+    -- An entry that the kernel dropped starts again at 0.
+    gained before name n
+      | n > b = Just ((n - b) / elapsed)
+      | n < b = Just (n / elapsed)
+      | otherwise = Nothing
+      where
+        b = Map.findWithDefault 0 name before
+
+-- | What the threads of the second look did in those seconds. Given are also the bytes a second over
+-- all interfaces, and what the kernel counted of each thread.
+threadUses :: Machine -> Double -> Double -> IntMap (Map String Double) -> [Thread] -> [Thread] -> [ThreadUse]
+threadUses machine elapsed traffic counted old new = map used new
+  where
+    known = Map.fromList [((threadId t, statStart (threadStat t)), t) | t <- old]
+    processes = Map.fromListWith (+) [(threadProcess t, counts t countRead + counts t countWritten) | t <- new]
+    rate t field = max 0 (field t - maybe 0 field (Map.lookup (threadId t, statStart (threadStat t)) known)) / elapsed
     counts t field = rate t (maybe 0 field . threadCounts)
-    threads = map used (snapshotThreads new)
     used t =
       ThreadUse
         { usedThread = t,
@@ -177,26 +207,29 @@ between machine old new =
             _ -> Nothing
         }
       where
-        moved = either (const Map.empty) (IntMap.findWithDefault Map.empty (threadId t)) counted
-        -- Most bytes first.
-        known' = mapMaybe (hardwareOf machine . fst) (sortOn (Down . snd) (Map.toList moved))
-        device = case known' of
-          first : _ -> Just (hardwareDevice first)
-          [] -> threadKind traffic (Map.findWithDefault 0 (threadProcess t) processes) t
-        hardware = if null known' then guessed else known'
-        guessed = case device of
-          Just File -> mapMaybe (hardwareOf machine) (threadDisks t)
-          Just Net -> [h | h <- machineHardware machine, hardwareDevice h == Net]
-          Nothing -> []
-    counted = grew <$> snapshotMoved old <*> snapshotMoved new
-    grew before now = IntMap.filter (not . Map.null) (IntMap.mapWithKey (\tid -> Map.mapMaybeWithKey (gained (IntMap.findWithDefault Map.empty tid before))) now)
-    -- An entry that the kernel dropped starts again at 0.
-    gained before name n
-      | n > b = Just ((n - b) / elapsed)
-      | n < b = Just (n / elapsed)
-      | otherwise = Nothing
-      where
-        b = Map.findWithDefault 0 name before
+        moved = IntMap.findWithDefault Map.empty (threadId t) counted
+        (device, hardware) = threadHardware machine moved (threadKind traffic (Map.findWithDefault 0 (threadProcess t) processes) t) t
+
+-- | What a thread uses: the hardware that it moved bytes to and from, most bytes first. Where nothing
+-- was counted, what is guessed for such a device.
+threadHardware :: Machine -> Map String Double -> Maybe Device -> Thread -> (Maybe Device, [Hardware])
+threadHardware machine moved guess t = case mapMaybe (hardwareOf machine . fst) (sortOn (Down . snd) (Map.toList moved)) of
+  known@(first : _) -> (Just (hardwareDevice first), known)
+  [] -> (guess, guessed)
+  where
+    guessed = case guess of
+      Just File -> mapMaybe (hardwareOf machine) (threadDisks t)
+      Just Net -> [h | h <- machineHardware machine, hardwareDevice h == Net]
+      Nothing -> []
+
+-- | See 'observedRemote'.
+remoteShare :: Machine -> [ThreadUse] -> Maybe Double
+remoteShare machine threads
+  | oneNode = Just 0
+  | placed > 0 = Just (remote / placed)
+  | otherwise = Nothing
+  where
+    oneNode = IntSet.size (IntSet.fromList (IntMap.elems (machineCpus machine))) == 1
     bytesOf u
       | Map.null (usedMoved u) = usedRead u + usedWritten u
       | otherwise = sum (usedMoved u)
