@@ -66,7 +66,10 @@ lexGeneric style family = \source ->
 -- | Kind, ends, and whether it is an opening without an end.
 type Lexeme = (Word8, Word32, Word32, Bool)
 
-next :: Style -> Map.Map ByteString Kind -> UArray Word8 Bool -> ByteString -> Closings -> Place -> Maybe (Lexeme, Place)
+-- | The next one, and where the lexer is then; none at the end.
+type Found = Maybe (Lexeme, Place)
+
+next :: Style -> Map.Map ByteString Kind -> UArray Word8 Bool -> ByteString -> Closings -> Place -> Found
 next style known special source closings = go
   where
     go at
@@ -75,18 +78,18 @@ next style known special source closings = go
       | lineEnd c && bodiesTo at > offset at + 1 = token at {offset = offset at + 1} StringLiteral (bodiesTo at - offset at - 1)
       | lineEnd c = go at {offset = offset at + 1, lineStart = True}
       | white c = go at {offset = offset at + 1}
-      | outside at = surroundings at rest
+      | outside at = surroundings style at rest
       | offset at < preambleTo at = preamble at (B.take (preambleTo at - offset at) rest)
-      | elements style, Just found <- element at rest = found
+      | elements style, Just found <- element style closings at rest = found
       | special ! c, Just found <- marked at rest = found
       | special ! c, Just found <- opened at rest = found
       | c == 39 && quotedChars style = let (kind, n) = character rest in token at kind n
-      | c == 47 && patterns style && opens at rest, Just n <- patternLength rest = token at StringLiteral n
-      | c == 37 && percents style && opens at rest = percent at rest
+      | c == 47 && patterns style && opens style (before at) at rest, Just n <- patternLength rest = token at StringLiteral n
+      | c == 37 && percents style && opens style (before at) at rest = percent style at rest
       | c == 92 && lineJoins style && B.any lineEnd (B.take 1 (B.drop 1 rest)) = go at {offset = offset at + 1}
       | digit c = token at IntLiteral (number rest)
       | wordStart c = let n = B.length (B.takeWhile (inWord style) rest) in token at (Map.findWithDefault Identifier (folded (BU.unsafeTake n rest)) known) n
-      | otherwise = signed at rest
+      | otherwise = signed style at rest
       where
         -- No text goes on behind a tag.
         rest = BU.unsafeDrop (offset at) (case tagged at of (close, _, _) : _ -> BU.unsafeTake close source; [] -> source)
@@ -94,20 +97,16 @@ next style known special source closings = go
     folded
       | habitFolds (habits style) = BC.map toLower
       | otherwise = id
-    signed at rest = let (kind, n) = sign (spellings style) rest in token at kind n
-    percent at rest = case percentLength (offset at >= percentsFrom at) rest of
-      (Just n, _) -> token at StringLiteral n
-      (Nothing, failed) -> signed (if failed then at {percentsFrom = offset at + mostPercent} else at) rest
     opened at rest
       | lineStart at, Just found <- openedLine at rest = Just found
       | (raw, n, close) : _ <- [(raw, n, close) | raw <- raws style, BC.head rest `elem` rawFirsts raw, Just (n, close) <- [rawOpening raw rest]] = Just (rawText at raw n close rest)
-      | Just heredoc <- heredocs style, Just found <- heredocAt at heredoc rest = Just found
+      | Just heredoc <- heredocs style, Just found <- heredocAt style at heredoc rest = Just found
       | opening@(Comment open _ _) : _ <- [c | c@(Comment open _ _) <- blockComments style, open `B.isPrefixOf` rest] = Just (comment at open (commentLength opening rest))
       | Just (_, close) <- islands style, close `B.isPrefixOf` rest = Just (token at {outside = True} Mark (B.length close))
       | otherwise = case opensLine style (before at) rest of
         Just OpensComment -> Just (skip at (lineLength style rest))
         Just (NoComment n) -> Just (token at (Map.findWithDefault Mark (BU.unsafeTake n rest) signs) n)
-        Nothing -> (\quote -> text at quote rest) <$> find ((`B.isPrefixOf` rest) . quoteOpens) (quotes style)
+        Nothing -> (\quote -> text style at quote rest) <$> find ((`B.isPrefixOf` rest) . quoteOpens) (quotes style)
     marked at rest
       | Just n <- quotedName (quotedNames style) (before at) rest = Just (token at Identifier n)
       | dollars style, Just n <- tagLength (before at) rest = Just (tagAt at n rest)
@@ -119,62 +118,108 @@ next style known special source closings = go
       | Just word <- lastLine style, lineEnd (before at) && B.takeWhile (not . lineEnd) rest == word = Just Nothing
       | (open, close) : _ <- filter ((`B.isPrefixOf` rest) . fst) (pages style) = Just (comment at open (pageLength close rest))
       | otherwise = Nothing
-    -- Whether a slash is no division.
-    opens at rest = not (operand at) || percents style && white (before at) && not (B.all (\w -> white w || w == 61) (B.take 1 (B.drop 1 rest)))
-    element at rest = case markup (around at) rest of
-      Just (Step kind n inside) -> Just (token at {around = inside} kind n)
-      Just (Value quote) -> Just (text at quote rest)
-      Nothing
-        | "<" `B.isPrefixOf` rest && not (operand at) && opensElement closings (offset at) rest -> Just (token at {around = InTag False : around at} Mark 1)
-        | otherwise -> Nothing
     before at = if offset at == 0 then 10 else BU.unsafeIndex source (offset at - 1)
     comment at open found = maybe (unclosed at open) (skip at) (if open `elem` absent at then Nothing else found)
-    -- What surrounds code: a token a line.
-    surroundings at rest
-      | tag : _ <- filter (`B.isPrefixOf` rest) tags = leave at {outside = False} (B.length tag)
-      | otherwise = leave at (B.length (B.dropWhileEnd white (BU.unsafeTake (1 + B.length (B.takeWhile (\w -> not (lineEnd w || w `elem` firsts)) (B.drop 1 rest))) rest)))
-      where
-        leave at' n = atLineStart True (token at' Mark n)
-    tags = maybe [] fst (islands style)
-    firsts = [w | Just (w, _) <- map B.uncons tags]
     preambleAt at rest = case [(n, failed) | p <- preambles style, (n, failed) <- [preambleLength style (offset at >= farFrom at) p rest], isJust n || failed] of
       (n, failed) : _ -> let at' = if failed then at {farFrom = offset at + 4096} else at in Just (go (maybe at' {lineStart = False} (\k -> at' {preambleTo = offset at + k}) n))
       [] -> Nothing
     preamble at rest = case skipped style (before at) rest of
       Comments n -> skip at (min n (B.length rest))
       Plain _ -> let n = pieceLength style (before at) rest in atLineStart (";" `B.isSuffixOf` BU.unsafeTake n rest) (token at Preamble n)
-    atLineStart yes = fmap (\(found, after) -> (found, after {lineStart = yes}))
     skip at n = go at {offset = offset at + n}
-    -- What is looked for in vain is not looked for again nearby, so that time is linear.
-    vain at = at {textsFrom = offset at + 4096}
     rawText at raw n close rest
       | offset at >= textsFrom at, Just k <- rawEnd n close rest = if rawComment raw then skip at k else token at StringLiteral k
       | otherwise = openError (vain at) n
-    tagAt at n rest
-      | offset at >= textsFrom at, length (tagged at) < mostTagged, Just k <- rawEnd n (B.take n rest) rest = token at {tagged = (offset at + k - n, n, absent at) : tagged at} BraceOpen n
-      | otherwise = openError (vain at) n
-    heredocAt at heredoc rest = do
-      (n, word, indented) <- heredocOpening heredoc rest
-      let from = max n (bodiesTo at - offset at)
-      if offset at < textsFrom at
-        then Nothing
-        else Just $ case bodyOf heredoc word indented (B.drop from rest) of
-          Just k -> token at {bodiesTo = offset at + from + k} ShiftLeft n
-          Nothing -> signed (vain at) rest
-    text at quote rest
-      | offset at >= textsFrom at && quoteOpens quote `notElem` absent at && hasHole quote rest = maybe (plainText (vain at) quote rest) (token at StringLiteral) (holedLength (quotes style) quote rest)
-      | otherwise = plainText at quote rest
-    plainText at quote rest
-      | quoteLines quote = maybe (unclosed at open) (token at StringLiteral) (if open `elem` absent at then Nothing else textLength quote rest)
-      | otherwise = maybe (token at Error (lineLength style rest)) (token at StringLiteral) (textLength quote rest)
-      where
-        open = quoteOpens quote
-    token at kind n = Just ((code kind, fromIntegral (offset at), fromIntegral (offset at + n), False), at {offset = offset at + n, lineStart = False, operand = dividable kind})
-    unclosed at open = openError at {absent = open : absent at} (B.length open)
-    openError at n = (\((k, s, e, _), after) -> ((k, s, e, True), after)) <$> token at Error n
-    number rest = let n = B.length (B.takeWhile wordPart rest) in n + fraction (B.drop n rest)
-    fraction rest = case B.unpack (B.take 2 rest) of
-      [46, w] | digit w -> 1 + B.length (B.takeWhile wordPart (B.drop 1 rest))
+
+-- | A token of so many bytes.
+token :: Place -> Kind -> Int -> Found
+token at kind n = Just ((code kind, fromIntegral (offset at), fromIntegral (offset at + n), False), at {offset = offset at + n, lineStart = False, operand = dividable kind})
+
+-- | An opening without an end, which is an error of so many bytes.
+openError :: Place -> Int -> Found
+openError at n = (\((k, s, e, _), after) -> ((k, s, e, True), after)) <$> token at Error n
+
+-- | One that is not looked for any more.
+unclosed :: Place -> ByteString -> Found
+unclosed at open = openError at {absent = open : absent at} (B.length open)
+
+-- | What is looked for in vain is not looked for again nearby, so that time is linear.
+vain :: Place -> Place
+vain at = at {textsFrom = offset at + 4096}
+
+-- | And whether a line begins behind it.
+atLineStart :: Bool -> Found -> Found
+atLineStart yes = fmap (\(found, after) -> (found, after {lineStart = yes}))
+
+-- | What surrounds code: a token a line.
+surroundings :: Style -> Place -> ByteString -> Found
+surroundings style at rest
+  | tag : _ <- filter (`B.isPrefixOf` rest) tags = leave at {outside = False} (B.length tag)
+  | otherwise = leave at (B.length (B.dropWhileEnd white (BU.unsafeTake (1 + B.length (B.takeWhile (\w -> not (lineEnd w || w `elem` firsts)) (B.drop 1 rest))) rest)))
+  where
+    leave at' n = atLineStart True (token at' Mark n)
+    tags = maybe [] fst (islands style)
+    firsts = [w | Just (w, _) <- map B.uncons tags]
+
+-- | A sign.
+signed :: Style -> Place -> ByteString -> Found
+signed style at rest = let (kind, n) = sign (spellings style) rest in token at kind n
+
+-- | A text behind a per cent sign, or that sign.
+percent :: Style -> Place -> ByteString -> Found
+percent style at rest = case percentLength (offset at >= percentsFrom at) rest of
+  (Just n, _) -> token at StringLiteral n
+  (Nothing, failed) -> signed style (if failed then at {percentsFrom = offset at + mostPercent} else at) rest
+
+-- | Whether a slash, or a per cent sign, behind that byte is no division.
+opens :: Style -> Word8 -> Place -> ByteString -> Bool
+opens style before at rest = not (operand at) || percents style && white before && not (B.all (\w -> white w || w == 61) (B.take 1 (B.drop 1 rest)))
+
+-- | What stands in an element, or opens one.
+element :: Style -> Closings -> Place -> ByteString -> Maybe Found
+element style closings at rest = case markup (around at) rest of
+  Just (Step kind n inside) -> Just (token at {around = inside} kind n)
+  Just (Value quote) -> Just (text style at quote rest)
+  Nothing
+    | "<" `B.isPrefixOf` rest && not (operand at) && opensElement closings (offset at) rest -> Just (token at {around = InTag False : around at} Mark 1)
+    | otherwise -> Nothing
+
+-- | The first of two tags around code.
+tagAt :: Place -> Int -> ByteString -> Found
+tagAt at n rest
+  | offset at >= textsFrom at, length (tagged at) < mostTagged, Just k <- rawEnd n (B.take n rest) rest = token at {tagged = (offset at + k - n, n, absent at) : tagged at} BraceOpen n
+  | otherwise = openError (vain at) n
+
+-- | The opening of a text that stands behind this line.
+heredocAt :: Style -> Place -> Heredoc -> ByteString -> Maybe Found
+heredocAt style at heredoc rest = do
+  (n, word, indented) <- heredocOpening heredoc rest
+  let from = max n (bodiesTo at - offset at)
+  if offset at < textsFrom at
+    then Nothing
+    else Just $ case bodyOf heredoc word indented (B.drop from rest) of
+      Just k -> token at {bodiesTo = offset at + from + k} ShiftLeft n
+      Nothing -> signed style (vain at) rest
+
+-- | A text in quotes, which may have code in it.
+text :: Style -> Place -> Quote -> ByteString -> Found
+text style at quote rest
+  | offset at >= textsFrom at && quoteOpens quote `notElem` absent at && hasHole quote rest = maybe (plainText style (vain at) quote rest) (token at StringLiteral) (holedLength (quotes style) quote rest)
+  | otherwise = plainText style at quote rest
+
+plainText :: Style -> Place -> Quote -> ByteString -> Found
+plainText style at quote rest
+  | quoteLines quote = maybe (unclosed at open) (token at StringLiteral) (if open `elem` absent at then Nothing else textLength quote rest)
+  | otherwise = maybe (token at Error (lineLength style rest)) (token at StringLiteral) (textLength quote rest)
+  where
+    open = quoteOpens quote
+
+-- | Bytes of a number.
+number :: ByteString -> Int
+number rest = let n = B.length (B.takeWhile wordPart rest) in n + fraction (B.drop n rest)
+  where
+    fraction behind = case B.unpack (B.take 2 behind) of
+      [46, w] | digit w -> 1 + B.length (B.takeWhile wordPart (B.drop 1 behind))
       _ -> 0
 
 -- | A regular expression within a line, with its flags. No longer than such are.
