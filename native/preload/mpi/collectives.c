@@ -63,9 +63,11 @@ __attribute__((cold)) static void say_passes(enum operation operation, const cha
   mr_say_once((unsigned)operation, "MPI_%s passes: %s %s", names[operation], why, mr_mpi_name);
 }
 
-/* NULL: this operation must pass.  Every rank of the communicator gets the same answer. */
-static inline struct mr_comm *replaceable(enum operation operation, MPI_Comm comm) {
+/* NULL: this operation must pass, or has ended with the error `refused`.  Every rank of the
+ * communicator gets the same answer. */
+static inline struct mr_comm *replaceable(enum operation operation, MPI_Comm comm, int *refused) {
   struct mr_comm *c = mr_started ? mr_comm_of(comm) : NULL;
+  *refused = mr_started && c == NULL ? mr_comm_last.refused : MPI_SUCCESS;
   /* Members that have agreed belong to a job that is whole. */
   if (c == NULL || !c->inside || c->members < 2 || !(c->pact.own || mr_job_whole()))
     return NULL;
@@ -207,7 +209,10 @@ __attribute__((cold)) static int take_number(MPI_Comm comm, int rc) {
 
 #define COLLECTIVE(name, start, order, lacking, formal, ...)                                       \
   EXPORT int MPI_##name formal {                                                                   \
-    struct mr_comm *kept = replaceable(DO_##name, comm);                                           \
+    int refused;                                                                                   \
+    struct mr_comm *kept = replaceable(DO_##name, comm, &refused);                                 \
+    if (refused != MPI_SUCCESS)                                                                    \
+      return refused;                                                                              \
     if (kept == NULL || left_out(DO_##name, lacking) || mpi_waits(kept, comm, order))              \
       return PMPI_##name(__VA_ARGS__);                                                             \
     MPI_Request request;                                                                           \

@@ -109,29 +109,31 @@ static struct mr_comm *make(MPI_Comm comm) {
   return NULL;
 }
 
-static struct mr_comm *kept(MPI_Comm comm) {
+static struct mr_comm *kept(MPI_Comm comm, int *refused) {
   void *value;
   int found;
-  int rc = PMPI_Comm_get_attr(comm, key, &value, &found);
-  return rc == MPI_SUCCESS && found ? value : NULL;
+  *refused = PMPI_Comm_get_attr(comm, key, &value, &found);
+  return *refused == MPI_SUCCESS && found ? value : NULL;
 }
 
-static struct mr_comm *find(MPI_Comm comm) {
-  struct mr_comm *c = kept(comm);
-  if (c != NULL)
+/* A handle that is refused is asked about once: each question calls the program's handler. */
+static struct mr_comm *find(MPI_Comm comm, int *refused) {
+  struct mr_comm *c = kept(comm, refused);
+  if (c != NULL || *refused != MPI_SUCCESS)
     return c;
   pthread_mutex_lock(&making);
-  c = kept(comm);
-  if (c == NULL)
+  c = kept(comm, refused);
+  if (c == NULL && *refused == MPI_SUCCESS)
     c = make(comm);
   pthread_mutex_unlock(&making);
   return c;
 }
 
 struct mr_comm *mr_comm_look_up(MPI_Comm comm) {
-  if (key == MPI_KEYVAL_INVALID || comm == MPI_COMM_NULL)
-    return NULL;
-  uint32_t freed = atomic_load_explicit(&mr_comms_freed, memory_order_relaxed);
-  mr_comm_last = (struct mr_comm_last){.found = find(comm), .comm = comm, .freed = freed};
-  return mr_comm_last.found;
+  struct mr_comm_last look = {.comm = comm, .refused = MPI_SUCCESS};
+  look.freed = atomic_load_explicit(&mr_comms_freed, memory_order_relaxed);
+  if (key != MPI_KEYVAL_INVALID && comm != MPI_COMM_NULL)
+    look.found = find(comm, &look.refused);
+  mr_comm_last = look;
+  return look.found;
 }

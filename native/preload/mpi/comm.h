@@ -33,6 +33,8 @@ struct mr_comm_last {
   struct mr_comm *found;
   MPI_Comm comm;
   uint32_t freed;
+  int refused; /* where nothing was found: what the MPI said of the handle; its handler was called
+                */
 };
 extern _Thread_local struct mr_comm_last mr_comm_last;
 /* Communicators that were freed: what was kept of them may stand for others by now. */
@@ -41,7 +43,8 @@ extern _Atomic uint32_t mr_comms_freed;
 /* mr_comm_of by the attributes. */
 struct mr_comm *mr_comm_look_up(MPI_Comm comm);
 
-/* NULL: unknown, go by the original function.  Lives as long as the communicator. */
+/* NULL: unknown, go by the original function, unless mr_comm_last.refused is an error.  Lives as
+ * long as the communicator. */
 static inline struct mr_comm *mr_comm_of(MPI_Comm comm) {
   struct mr_comm_last *last = &mr_comm_last;
   /* Relaxed: a thread that uses the handle again does so after the freeing, by its own order. */

@@ -126,16 +126,18 @@ static bool probed(struct mr_waiting *waiting) {
   return p->flag || p->rc != MPI_SUCCESS;
 }
 
+/* The MPI sees the communicator first: one that it refuses is not looked up. */
 static int probe(int rank, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status) {
-  struct mr_rank *partner = mr_line_of(comm, rank);
-  struct probe p = {
-      .waiting = {.needs = 1u << MR_NEED_MESSAGE, .known = partner != NULL, .done = probed},
-      .rank = rank,
-      .tag = tag,
-      .comm = comm,
-      .message = message,
-      .status = status,
-      .rc = MPI_SUCCESS};
+  struct probe p = {.waiting = {.needs = 1u << MR_NEED_MESSAGE, .done = probed},
+                    .rank = rank,
+                    .tag = tag,
+                    .comm = comm,
+                    .message = message,
+                    .status = status,
+                    .rc = MPI_SUCCESS};
+  if (probed(&p.waiting))
+    return p.rc;
+  p.waiting.known = mr_line_of(comm, rank) != NULL;
   mr_wait_until(&p.waiting);
   return p.rc;
 }
@@ -190,10 +192,12 @@ pass:
   return rc;
 }
 
-/* Takes the message as it was, for the buffer is received into.  `copy` stays NULL: no memory, or
- * too large.  An error has had its handler called. */
+/* Takes the message as it was, for the buffer is received into.  `copy` stays NULL: an unknown
+ * communicator, no memory, or too large.  An error has had its handler called. */
 static int pack(const void *buffer, int count, MPI_Datatype type, MPI_Comm comm, void **copy,
                 int *size) {
+  if (mr_comm_of(comm) == NULL)
+    return mr_comm_last.refused;
   int room, bytes, rc = PMPI_Type_size(type, &bytes);
   /* MPI_Pack counts in int. */
   if (rc != MPI_SUCCESS || bytes < 0 || (long long)bytes * count > INT_MAX / 2)
@@ -230,7 +234,7 @@ EXPORT int MPI_Sendrecv_replace(void *buffer, int count, MPI_Datatype type, int 
   void *copy = NULL;
   /* MPICH does not pack from MPI_BOTTOM. */
   if (buffer != MPI_BOTTOM && to >= 0 && (from >= 0 || from == MPI_ANY_SOURCE) && count >= 0 &&
-      type != MPI_DATATYPE_NULL && !mr_by_itself(FOR_MESSAGES) && mr_comm_of(comm) != NULL)
+      type != MPI_DATATYPE_NULL && !mr_by_itself(FOR_MESSAGES))
     rc = pack(buffer, count, type, comm, &copy, &size);
   if (rc != MPI_SUCCESS)
     return rc;

@@ -178,6 +178,35 @@ static void handler_once(void) {
   expect("calls of the handler", 0, handled, 1);
 }
 
+static void expect_refused(const char *what, int code) {
+  int class;
+  MPI_Error_class(code, &class);
+  expect(what, 0, class, MPI_ERR_COMM);
+  expect(what, 1, handled, 1);
+  handled = 0;
+}
+
+/* MPICH refuses the handle of a communicator that was freed; Open MPI reads freed memory. */
+static void freed_communicator(void) {
+  MPI_Errhandler handler;
+  MPI_Comm comm, freed;
+  int value = 0, sum;
+  MPI_Comm_create_errhandler(count_handled, &handler);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, handler);
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  freed = comm;
+  MPI_Comm_free(&comm);
+  expect_refused("barrier", MPI_Barrier(freed));
+  expect_refused("sum", MPI_Allreduce(&value, &sum, 1, MPI_INT, MPI_SUM, freed));
+  expect_refused("probe", MPI_Probe(0, 0, freed, MPI_STATUS_IGNORE));
+  expect_refused("exchange", MPI_Sendrecv_replace(&value, 1, MPI_INT, rank, 0, rank, 0, freed,
+                                                  MPI_STATUS_IGNORE));
+  expect_refused("barrier of none", MPI_Barrier(MPI_COMM_NULL));
+  MPI_Barrier(MPI_COMM_WORLD);
+  expect("calls of the handler after it", 0, handled, 0);
+}
+
 /* Wrong arguments at one rank: the others' part of the operation goes on, and so do all later ones.
  */
 static void at_one_rank(void) {
@@ -228,6 +257,8 @@ int main(int argc, char **argv) {
     at_one_rank();
   else if (strcmp(asked, "handler-once") == 0)
     handler_once();
+  else if (strcmp(asked, "freed-communicator") == 0)
+    freed_communicator();
   else
     MPI_Abort(MPI_COMM_WORLD, 64);
   MPI_Allreduce(&wrong, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
