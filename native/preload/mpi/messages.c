@@ -160,11 +160,21 @@ static void withdraw(MPI_Request *receive) {
   PMPI_Wait(receive, MPI_STATUS_IGNORE);
 }
 
-static int finish_both(MPI_Request request[2], MPI_Comm comm, int to, MPI_Status *status) {
+/* MPI_Sendrecv_replace says in the status, too, what became of the message. */
+#ifdef OPEN_MPI
+#define REPLACING_SAYS_ERROR false
+#else
+#define REPLACING_SAYS_ERROR true
+#endif
+
+static int finish_both(MPI_Request request[2], MPI_Comm comm, int to, MPI_Status *status,
+                       bool says_error) {
   mr_sent_to(comm, to);
   /* Each question makes progress for both. */
   int received_rc = mr_wait_one(&request[0], status, FOR_MESSAGES, NULL);
   mr_received();
+  if (says_error && status != MPI_STATUS_IGNORE)
+    status->MPI_ERROR = received_rc;
   int sent_rc = mr_wait_one(&request[1], MPI_STATUS_IGNORE, FOR_MESSAGES, NULL);
   mr_sent_to(comm, to);
   return received_rc != MPI_SUCCESS ? received_rc : sent_rc;
@@ -181,7 +191,7 @@ EXPORT int MPI_Sendrecv(const void *out, int out_count, MPI_Datatype out_type, i
     return rc;
   rc = PMPI_Isend(out, out_count, out_type, to, out_tag, comm, &request[1]);
   if (rc == MPI_SUCCESS)
-    return finish_both(request, comm, to, status);
+    return finish_both(request, comm, to, status, false);
   withdraw(&request[0]);
   return rc;
 pass:
@@ -223,7 +233,7 @@ static int replace(void *buffer, int count, MPI_Datatype type, int to, int out_t
     return rc;
   rc = PMPI_Isend(copy, size, MPI_PACKED, to, out_tag, comm, &request[1]);
   if (rc == MPI_SUCCESS)
-    return finish_both(request, comm, to, status);
+    return finish_both(request, comm, to, status, REPLACING_SAYS_ERROR);
   withdraw(&request[0]);
   return rc;
 }

@@ -178,6 +178,27 @@ static void handler_once(void) {
   expect("calls of the handler", 0, handled, 1);
 }
 
+/* What is in the status' MPI_ERROR afterwards is each MPI's own. */
+static void exchange_status(void) {
+  int value[2] = {rank, rank}, class, before = 4711;
+  MPI_Status status = {.MPI_ERROR = before};
+#ifndef OPEN_MPI
+  before = MPI_SUCCESS;
+#endif
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Sendrecv_replace(value, 1, MPI_INT, 1 - rank, 0, 1 - rank, 0, MPI_COMM_WORLD, &status);
+  expect("exchanged", 0, value[0], 1 - rank);
+  expect("the status' error", 0, status.MPI_ERROR, before);
+  int rc = MPI_Sendrecv_replace(value, 1 + rank, MPI_INT, 1 - rank, 0, 1 - rank, 0, MPI_COMM_WORLD,
+                                &status);
+  MPI_Error_class(rc, &class);
+  expect("class of what was too long", 0, class, rank == 0 ? MPI_ERR_TRUNCATE : MPI_SUCCESS);
+#ifndef OPEN_MPI
+  MPI_Error_class(status.MPI_ERROR, &class);
+  expect("the same in the status", 0, class, rank == 0 ? MPI_ERR_TRUNCATE : MPI_SUCCESS);
+#endif
+}
+
 static void expect_refused(const char *what, int code) {
   int class;
   MPI_Error_class(code, &class);
@@ -257,6 +278,8 @@ int main(int argc, char **argv) {
     at_one_rank();
   else if (strcmp(asked, "handler-once") == 0)
     handler_once();
+  else if (strcmp(asked, "exchange-status") == 0)
+    exchange_status();
   else if (strcmp(asked, "freed-communicator") == 0)
     freed_communicator();
   else
