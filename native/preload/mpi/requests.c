@@ -219,9 +219,11 @@ EXPORT int MPI_Waitany(int count, MPI_Request request[], int *index, MPI_Status 
                                     : wait_many(ANY, count, request, index, NULL, status);
 }
 
+/* Open MPI's MPI_Testsome refuses wrong arguments without a call of the handler. */
 EXPORT int MPI_Waitsome(int count, MPI_Request request[], int *done, int indices[],
                         MPI_Status status[]) {
-  return mr_by_itself(FOR_MESSAGES)
+  bool wrong = count < 0 || done == NULL || indices == NULL;
+  return wrong || mr_by_itself(FOR_MESSAGES)
              ? mr_done_by_itself(PMPI_Waitsome(count, request, done, indices, status))
              : wait_many(SOME, count, request, done, indices, status);
 }

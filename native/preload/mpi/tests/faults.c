@@ -178,6 +178,22 @@ static void handler_once(void) {
   expect("calls of the handler", 0, handled, 1);
 }
 
+/* Each MPI's MPI_Waitsome says so to the handler. */
+static void wrong_waits(void) {
+  MPI_Errhandler handler;
+  MPI_Request request = MPI_REQUEST_NULL;
+  int done, index;
+  MPI_Comm_create_errhandler(count_handled, &handler);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, handler);
+  MPI_Waitsome(-1, &request, &done, &index, MPI_STATUSES_IGNORE);
+  expect("calls after a wrong count", 0, handled, 1);
+  MPI_Waitsome(1, &request, NULL, &index, MPI_STATUSES_IGNORE);
+  expect("calls without a place for the number", 0, handled, 2);
+  MPI_Waitsome(1, &request, &done, NULL, MPI_STATUSES_IGNORE);
+  expect("calls without places for the indices", 0, handled, 3);
+}
+
 /* What is in the status' MPI_ERROR afterwards is each MPI's own. */
 static void exchange_status(void) {
   int value[2] = {rank, rank}, class, before = 4711;
@@ -278,6 +294,8 @@ int main(int argc, char **argv) {
     at_one_rank();
   else if (strcmp(asked, "handler-once") == 0)
     handler_once();
+  else if (strcmp(asked, "wrong-waits") == 0)
+    wrong_waits();
   else if (strcmp(asked, "exchange-status") == 0)
     exchange_status();
   else if (strcmp(asked, "freed-communicator") == 0)
