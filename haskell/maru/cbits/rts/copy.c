@@ -16,6 +16,7 @@
  * only move that state into a header.
  */
 #include "image.h"
+#include "known.h"
 #include "seen.h"
 
 #include <errno.h>
@@ -262,11 +263,13 @@ static bool is_contents(const StgClosure *q) {
          info == &MARU_BASE(ForeignPtr, FinalPtr_con_info);
 }
 
-/* A strict ByteString: its bytes are known, so any memory will do. Two shapes: contents, address,
-   length; or contents, address, offset, length. at: the copy of the constructor. */
-static int64_t copy_bytestring(struct copy *c, const StgClosure *from, size_t at, size_t raw) {
-  const W_ *words = (const W_ *)&from->payload[1];
-  size_t address = at + sizeof(StgHeader) + sizeof(W_);
+/* A ByteString: its bytes are known, so any memory will do. Two shapes: contents, address, length;
+   or contents, address, offset, length. In a lazy one's chunk the rest of it stands behind the
+   contents. at: the copy of the constructor. */
+static int64_t copy_bytestring(struct copy *c, const StgClosure *from, size_t at, size_t pointers,
+                               size_t raw) {
+  const W_ *words = (const W_ *)&from->payload[pointers];
+  size_t address = at + sizeof(StgHeader) + pointers * sizeof(W_);
   size_t length = words[raw - 1], offset = raw == 3 ? words[1] : 0;
   const char *bytes = (const char *)words[0] + offset;
   StgClosure *contents = no_finalizers();
@@ -297,7 +300,24 @@ static int64_t copy_bytestring(struct copy *c, const StgClosure *from, size_t at
       return r;
   }
   closure_at(c, at)->payload[0] = contents;
-  return 0;
+  return push(c, at + sizeof(StgHeader) + sizeof(W_), pointers - 1) ? 0 : -ENOMEM;
+}
+
+/* A Text that is less than its array: 1; 0: it is copied as other constructors are; or an error. */
+static int64_t copy_text(struct copy *c, const StgClosure *from, size_t at, size_t pointers) {
+  struct text text;
+  if (!text_of(from, SHARED_ARRAY, &text))
+    return 0;
+  int64_t whole = prefer_whole(c, text.array, text.bytes);
+  if (whole != 0)
+    return whole < 0 ? whole : 0;
+  int64_t r = copy_slice(c, (const char *)text.array->payload + text.offset, text.bytes);
+  if (r < 0)
+    return r;
+  StgClosure *copy = closure_at(c, at);
+  copy->payload[0] = pointer_to(c, (size_t)r, 0);
+  copy->payload[pointers] = NULL;
+  return push(c, at + sizeof(StgHeader) + sizeof(W_), pointers - 1) ? 1 : -ENOMEM;
 }
 
 /* The fields of a closure that has raw words, one of which may be an address, and where their
@@ -410,9 +430,10 @@ static int64_t copy_constructor(struct copy *c, const StgClosure *q, const StgIn
   if (at < 0)
     return at;
   const struct mixed fields = {q->payload, (size_t)at + sizeof(StgHeader), pointers, raw};
-  if (pointers && raw && q->header.info == c->bytestring)
-    r = copy_bytestring(c, q, (size_t)at, raw);
-  else if (!c->image->closures || !is_boxed_number(info))
+  if (pointers && raw && (q->header.info == c->bytestring || is_lazy_bytes(q)))
+    r = copy_bytestring(c, q, (size_t)at, pointers, raw);
+  else if ((r = copy_text(c, q, (size_t)at, pointers)) == 0 &&
+           (!c->image->closures || !is_boxed_number(info)))
     r = copy_fields(c, &fields, info->type > CONSTR_NOCAF);
   return r < 0 ? r : at;
 }

@@ -8,10 +8,12 @@ import Control.Concurrent
 import Control.Exception (BlockedIndefinitelyOnMVar (..), ErrorCall (..), Exception, IOException, evaluate, throw, throwIO, try)
 import Control.Monad (forM_, when)
 import qualified Data.ByteString as ByteString
+import qualified Data.ByteString.Lazy as Lazy
 import Data.IORef
 import Data.Int (Int64)
 import Data.List (foldl', nub)
 import Data.Maybe (isNothing)
+import qualified Data.Text as Text
 import qualified Data.Vector.Unboxed as Vector
 import GHC.Clock (getMonotonicTime)
 import Maru (Backend (Auto, Shm), Options (..), Untransferable (..), Workers (..), defaultOptions, parMapWith)
@@ -49,11 +51,14 @@ decisions =
         decide (Means 2 1 1e6) fork (Sample [5e4, 5e4] 100 1e6 1e6) 100000 @?= InCaller
         decide (Means 16 1 1e6) fork (Sample [5e4, 5e4] 100 1e6 1e6) 100000 @?= InCaller
         decide (Means 2 1 1e6) fork (Sample [1e7, 1e7] 100 1e6 1e6) 1000 @?= OnWorkers,
-      testCase "bytes that no walk looks at are counted, of a ByteString its own alone" $ do
+      testCase "bytes that no walk looks at are counted, of a ByteString and a Text its own alone" $ do
         let bytes = ByteString.replicate 100000 1
             numbers = Vector.enumFromN (1 :: Int) 1000
         flatBytes bytes >>= (@?= 100000)
         flatBytes (ByteString.take 100 bytes) >>= (@?= 100)
+        flatBytes (Lazy.take 100 (Lazy.fromStrict bytes) <> Lazy.fromStrict (ByteString.drop 99000 bytes)) >>= (@?= 1100)
+        few <- flatBytes (Text.take 100 (Text.replicate 100000 (Text.pack "x")))
+        assertBool (show few) (few `elem` [100, 200])
         flatBytes (numbers, [bytes, ByteString.empty], "text" :: String, 5 :: Int) >>= (@?= 108000)
         flatBytes (map Just [1 .. 1000 :: Int]) >>= (@?= 0),
       testCase "results that are dear to carry go to several capabilities" $ do

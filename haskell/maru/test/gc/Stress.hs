@@ -22,6 +22,7 @@ import Data.List (isInfixOf)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (catMaybes, isJust, isNothing)
 import qualified Data.Text as Text
+import qualified Data.Text.Lazy as LazyText
 import Data.Word
 import Foreign.ForeignPtr
 import Foreign.Marshal (free, mallocBytes)
@@ -119,6 +120,7 @@ data Raw = Raw
     lazy :: Lazy.ByteString,
     rows :: [Bytes.ByteString],
     texts :: [Text.Text],
+    lazyText :: LazyText.Text,
     short :: Short.ShortByteString,
     empties :: [Bytes.ByteString],
     literal :: Bytes.ByteString,
@@ -132,9 +134,10 @@ raw :: Int -> Raw
 raw k =
   Raw
     { strict = Char8.replicate (300 * k) 'a',
-      lazy = Lazy.fromChunks [Char8.pack (show i) | i <- [k .. k + 200]],
+      lazy = Lazy.fromChunks [Char8.pack (show i) | i <- [k .. k + 200]] <> Lazy.take 50 (Lazy.drop 100 (Lazy.fromChunks [joined, malloced k])) <> Lazy.fromStrict (malloced k),
       rows = Char8.lines joined,
-      texts = Text.splitOn "," (Text.pack (concatMap ((<> ",") . show) [k .. k + 200])),
+      texts = Text.splitOn "," (Text.pack (concatMap ((<> ",") . show) [k .. k + 200])) <> [Text.take k (Text.drop k long) | long <- [Text.replicate (9 + 3 * k) "abc"]],
+      lazyText = LazyText.take 40 (LazyText.drop 7 (LazyText.fromChunks (map (`Text.replicate` "wide \955 ") [2, 200, 3]))),
       short = Short.toShort (Char8.pack (show k)),
       empties = [Bytes.empty, Bytes.take 0 joined, "", mempty],
       literal = "a literal in the program",
@@ -159,6 +162,7 @@ sameRaw x y =
       lazy x == lazy y,
       rows x == rows y,
       texts x == texts y,
+      lazyText x == lazyText y,
       short x == short y,
       empties x == empties y,
       literal x == literal y,

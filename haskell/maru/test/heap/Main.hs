@@ -7,11 +7,14 @@ import Control.Concurrent (setNumCapabilities, threadDelay)
 import Control.Exception (displayException, evaluate)
 import Control.Monad (forM, forM_, replicateM, replicateM_, void, when)
 import qualified Data.ByteString as ByteString
+import qualified Data.ByteString.Lazy as Lazy
 import Data.Char (isDigit)
 import Data.Int (Int64)
 import Data.List (foldl')
 import qualified Data.Map.Strict as Map
 import Data.Maybe (fromMaybe)
+import qualified Data.Text as Text
+import qualified Data.Text.Lazy as LazyText
 import Data.Word (Word32)
 import GHC.Stats (GCDetails (gcdetails_threads), RTSStats (gc, gcs, major_gcs), getRTSStats)
 import Maru
@@ -117,6 +120,18 @@ suite =
           status <- lines <$> readFile "/proc/self/status"
           let sizes = [read size | line <- status, ["FDSize:", size] <- [words line]] :: [Int]
           assertBool (show sizes) (sizes >= [256]),
+        testCase "slices of a large text or a lazy ByteString hold their own bytes alone" $ do
+          -- 1000 copies of any of the arrays would be more than the heap's bound.
+          let text = Text.replicate 500000 (Text.pack "abcd")
+              bytes = Lazy.fromStrict (ByteString.replicate 2000000 97)
+              slices k =
+                ( Text.take 5 (Text.drop k text),
+                  LazyText.take 6 (LazyText.drop (fromIntegral k) (LazyText.fromStrict text)),
+                  Lazy.take 7 (Lazy.drop (fromIntegral k) bytes)
+                )
+          forM_ [ZeroCopy, CompactCopy] $ \way -> do
+            found <- parMapM options {transport = way} slices [1 .. 1000]
+            found @?= map slices [1 .. 1000],
         testCase "where memory is short (ulimit -v), a result that cannot be copied says that" $ do
           let large n = ByteString.replicate (n * 1000000) 1
               scarce = options {workers = Workers 1, policy = Skip, transport = CompactCopy, initialise = fewAddresses}
