@@ -55,7 +55,7 @@ static struct {
   int count, status;
   pid_t owner;
   int tells; /* the launcher reads there that the program is over; 0: nobody does */
-  bool over, leaves;
+  bool over, leaves, quick;
 } job;
 
 /* ---- before main ----------------------------------------------------------------------- */
@@ -286,11 +286,24 @@ static void at_exit(int status, void *unused) {
   mr_threads_leave();
 }
 
+/* Behind what the program gave to at_quick_exit, as it was the first: libc would end this process,
+ * and tell nobody. */
+static void end_quickly(void) {
+  if (job.quick)
+    maru_threads_exit_now(job.status);
+}
+
+void maru_threads_quick_exit(int status) {
+  job.status = status;
+  job.quick = true;
+}
+
 void maru_threads_prepare(void) {
   mr_memory_prepare(EARLY, EARLY_SIZE);
   mr_private_prepare();
   mr_program_map_streams();
   on_exit(at_exit, NULL);
+  at_quick_exit(end_quickly);
 }
 
 void maru_threads_exit_now(int status) {

@@ -120,6 +120,14 @@ static void end_now(int status) {
 EXIT(_exit)
 EXIT(_Exit)
 
+void __real_quick_exit(int status) __attribute__((noreturn));
+void __wrap_quick_exit(int status) __attribute__((noreturn));
+void __wrap_quick_exit(int status) {
+  if (&maru_threads_here != NULL)
+    maru_threads_quick_exit(status);
+  __real_quick_exit(status);
+}
+
 /* ---- random numbers ----------------------------------------------------------------------- */
 
 #define NUMBER(type, name, parameters, arguments)                                                  \

@@ -27,6 +27,8 @@ extern "C" {
 void maru_threads_prepare(void);
 int maru_threads_main(const struct maru_parmacs_program *program, int count, char **arguments);
 void maru_threads_exit_now(int status) __attribute__((noreturn));
+/* The program calls quick_exit: the job ends behind its handlers. */
+void maru_threads_quick_exit(int status);
 int maru_threads_fork(void);
 long maru_threads_sysconf(int name);
 int maru_threads_processors(void);
