@@ -147,6 +147,7 @@ static int list_own(struct mr_range *ranges) {
                                  mr_carried_state(),
                                  mr_signals_state(),
                                  mr_private_state(),
+                                 mr_objects_held(),
                                  {.from = SERVE, .to = SERVE + MR_SERVE_STACK, .anonymous = true}};
   _Static_assert(1 + sizeof own / sizeof *own + MR_OBJECTS_STATE <= MR_PROGRAM_OWN,
                  "all have room");

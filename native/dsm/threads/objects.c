@@ -43,7 +43,28 @@ static bool knows_owner(const struct mutex *m) {
   return kind_of(m) == PTHREAD_MUTEX_RECURSIVE_NP || kind_of(m) == PTHREAD_MUTEX_ERRORCHECK_NP;
 }
 
+/* A bit an id: this node has that mutex.  It is no part of the mutex, as that would be written, and
+ * sent, at each lock. */
+static uint8_t held[MARU_DSM_IDS / 8];
+
+struct mr_range mr_objects_held(void) {
+  return (struct mr_range){.from = held, .to = held + sizeof held, .anonymous = true};
+}
+
+static bool is_held(uint32_t id) { return (held[id / 8] >> id % 8 & 1) != 0; }
+
+static uint32_t take(uint32_t id) {
+  held[id / 8] |= (uint8_t)(1u << id % 8);
+  return id;
+}
+
+static uint32_t give(uint32_t id) {
+  held[id / 8] &= (uint8_t) ~(1u << id % 8);
+  return id;
+}
+
 static void own(struct mutex *m) {
+  take(m->id);
   if (!knows_owner(m))
     return;
   m->owner = self();
@@ -74,8 +95,12 @@ int maru_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *a
   return 0;
 }
 
+/* One that this node has keeps its id: whoever got that next would wait for this node. */
 int maru_pthread_mutex_destroy(pthread_mutex_t *mutex) {
-  mr_object_forget(&mutex_of(mutex)->id);
+  uint32_t *id = &mutex_of(mutex)->id;
+  if (is_held(*id))
+    return EBUSY;
+  mr_object_forget(id);
   return 0;
 }
 
@@ -111,7 +136,7 @@ int maru_pthread_mutex_unlock(pthread_mutex_t *mutex) {
       return 0;
     m->owner = 0;
   }
-  maru_dsm_unlock(mr_object_id(&m->id));
+  maru_dsm_unlock(give(mr_object_id(&m->id)));
   return 0;
 }
 
@@ -169,7 +194,9 @@ int maru_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex) {
   uint32_t count = m->count;
   if (knows_owner(m))
     m->owner = 0;
-  maru_dsm_condition_wait(mr_object_id(&condition_of(condition)->id), mr_object_id(&m->id));
+  uint32_t id = mr_object_id(&m->id);
+  maru_dsm_condition_wait(mr_object_id(&condition_of(condition)->id), give(id));
+  take(id);
   if (knows_owner(m)) {
     m->owner = owner;
     m->count = count;

@@ -32,5 +32,7 @@ bool mr_object_passes(clockid_t clock, const struct timespec *until);
 /* What this node knows of them, for a checkpoint: to so many ranges; how many. */
 #define MR_OBJECTS_STATE 3
 int mr_objects_state(struct mr_range *ranges);
+/* And which mutexes it has. */
+struct mr_range mr_objects_held(void);
 
 #endif
