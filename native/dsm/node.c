@@ -85,7 +85,7 @@ static int64_t await(int rc, enum mr_stand_wait what) {
       count(&mr_self.counts.waited_ns[what], (uint64_t)(maru_now_ns() - since));
     }
   } else if (!mr_self.done)
-    mr_node_die(STATUS_INTERNAL, "the only node waits, and nobody can end that");
+    mr_self_stuck("the only node waits, and nobody can end that");
   return mr_self.result;
 }
 

@@ -123,6 +123,9 @@ void mr_node_on_return(void (*call)(void));
 /* Before the program runs: `call` is called where a `read` of the standard input finds its end
  * (syscalls.c). */
 void mr_node_on_input_end(void (*call)(void));
+/* Before mr_node_start: where every node waits `advise` writes what the program's user may do, with
+ * "; " before it, or nothing.  Any thread may call it. */
+void mr_node_on_stuck(void (*advise)(char *words, size_t size));
 /* The program is about to leave what can be saved: its end. */
 void mr_node_no_more_checkpoints(void);
 

@@ -52,12 +52,22 @@ static uint64_t on_now(void *context) {
   return (uint64_t)maru_now_ns();
 }
 
+void mr_node_on_stuck(void (*advise)(char *words, size_t size)) { mr_self.advise = advise; }
+
+_Noreturn void mr_self_stuck(const char *what) {
+  char advice[160] = "";
+  if (mr_self.advise != NULL)
+    mr_self.advise(advice, sizeof advice);
+  mr_node_die(STATUS_INTERNAL, "%s%s", what, advice);
+}
+
 /* Called on node 0 alone. */
 static void on_stuck(void *context, const struct mr_wait *waits) {
-  char words[160];
+  char words[160], what[sizeof words + 64];
   (void)context;
   mr_watch_words(waits, mr_self.nodes, words, sizeof words);
-  mr_node_die(STATUS_INTERNAL, "the job cannot go on, every node waits: %s", words);
+  snprintf(what, sizeof what, "the job cannot go on, every node waits: %s", words);
+  mr_self_stuck(what);
 }
 
 static int on_copy(void *context, uint16_t home, uint32_t page, void *bytes, uint64_t *version) {

@@ -64,7 +64,8 @@ struct mr_self {
   struct mr_hold hold; /* of the program's thread, which handles signals, while it is written */
   enum { ANEW, PARKED, WAITING } resumed;
   void (*on_return)(void); /* NULL, or due behind a request that an image was taken in */
-  bool returns;            /* it is due; under the lock until the request is done */
+  void (*advise)(char *words, size_t size); /* NULL, or what to do where every node waits */
+  bool returns;   /* it is due; under the lock until the request is done */
   bool restoring; /* its core goes on from a checkpoint, its program does not yet; under the lock */
   /* What nodes that have one memory share beside it, and how the program's thread waits for them;
    * NULL: the protocol has them. */
@@ -95,6 +96,8 @@ void mr_self_race(void *context, uint32_t page, uint32_t first, uint32_t last, u
                   uint16_t other);
 /* Gives the latch of that lock, or dies where this node does not hold it. */
 void mr_self_give_latch(uint32_t id);
+/* Every node waits, and nobody can end that: who waits for what. */
+_Noreturn void mr_self_stuck(const char *what);
 /* Dies, as where the core says so of that object. */
 _Noreturn void mr_self_misuse(uint32_t object, int error);
 

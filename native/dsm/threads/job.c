@@ -207,6 +207,7 @@ int maru_threads_main(const struct maru_parmacs_program *program, int count, cha
   mr_node_part(mr_program_part());
   mr_part_throws_own();
   mr_node_on_return(mr_threads_came_back);
+  mr_node_on_stuck(mr_threads_advise);
   start_node();
   run();
   job.over = true;

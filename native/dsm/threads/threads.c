@@ -24,7 +24,8 @@ static struct {
   struct mr_table *table; /* NULL: the early one */
   struct mr_running first, *now;
   ucontext_t serve;
-  bool waiting; /* some thread that was created here had no node */
+  bool waiting;  /* some thread that was created here had no node */
+  uint32_t most; /* threads there were at once, main not counted, when this node last looked */
 } self;
 
 /* Of this process, whatever checkpoint it goes on from: on the system's own stack. */
@@ -40,8 +41,19 @@ struct mr_running *mr_threads_now(void) {
 void mr_threads_begin(struct mr_table *table) { self.table = table; }
 
 void mr_threads_lock(void) {
-  if (self.table != NULL)
-    mr_node_request(MR_LOCK, MR_TABLE, 0);
+  if (self.table == NULL)
+    return;
+  mr_node_request(MR_LOCK, MR_TABLE, 0);
+  /* Relaxed: another thread prints it. */
+  __atomic_store_n(&self.most, self.table->most, __ATOMIC_RELAXED);
+}
+
+void mr_threads_advise(char *words, size_t size) {
+  uint32_t all = __atomic_load_n(&self.most, __ATOMIC_RELAXED) + 1;
+  if (all > maru_dsm_nodes())
+    snprintf(words, size,
+             "; it has %u threads, main included: if they wait for each other, start it with -n %u",
+             all, all);
 }
 
 void mr_threads_unlock(void) {
@@ -317,7 +329,8 @@ int maru_pthread_create(pthread_t *id, const pthread_attr_t *attributes, void *(
   mr_threads_say();
   mr_threads_lock();
   mr_carried_tell(&self.table->carried);
-  self.table->live++;
+  if (++self.table->live > self.table->most)
+    self.table->most = self.table->live;
   uint32_t semaphore = place(thread);
   self.waiting |= semaphore == 0;
   mr_threads_unlock();

@@ -40,7 +40,7 @@ struct mr_table {
   struct mr_numbers *numbers;     /* NULL: nobody has drawn any */
   struct mr_carried *carried;     /* NULL: threads take nothing along */
   struct mr_thread *first, *last; /* that no node has */
-  uint32_t live;                  /* created, not ended */
+  uint32_t live, most;            /* created, not ended; so many at once */
   bool input_is_empty;            /* node 0's */
   uint16_t idle_count, lender_count;
   uint16_t all_waiter; /* 1 more than the node that waits for all to end */
@@ -88,6 +88,8 @@ struct mr_range mr_signals_state(void);
  * if so, or says that none was left. */
 bool mr_threads_may_lend(void);
 bool mr_threads_lend(void);
+/* Where every node waits: what to do, if threads are more than nodes.  Reads no shared memory. */
+void mr_threads_advise(char *words, size_t size);
 /* What this process has to say is said. */
 void mr_threads_say(void);
 
