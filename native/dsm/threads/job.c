@@ -319,6 +319,12 @@ int maru_threads_fork(void) {
                             "posix_spawn starts other programs");
 }
 
+void maru_threads_timer(void) {
+  mr_node_die(STATUS_USAGE,
+              "timer_create: SIGEV_THREAD's function would run on no node; let a thread "
+              "sleep, or use SIGEV_SIGNAL");
+}
+
 long maru_threads_sysconf(int name) {
   bool processors = name == _SC_NPROCESSORS_ONLN || name == _SC_NPROCESSORS_CONF;
   return processors && mr_node_started() ? (long)maru_dsm_nodes() : sysconf(name);

@@ -87,6 +87,14 @@ WRAP(int, fork, maru_threads_fork, (void), ())
 int __wrap_vfork(void);
 int __wrap_vfork(void) { return __wrap_fork(); }
 
+int __real_timer_create(clockid_t clock, struct sigevent *event, timer_t *timer);
+int __wrap_timer_create(clockid_t clock, struct sigevent *event, timer_t *timer);
+int __wrap_timer_create(clockid_t clock, struct sigevent *event, timer_t *timer) {
+  if (&maru_threads_here != NULL && event != NULL && event->sigev_notify == SIGEV_THREAD)
+    maru_threads_timer();
+  return __real_timer_create(clock, event, timer);
+}
+
 /* Where a thread runs is the node's affair. */
 #define NO_EFFECT(name, parameters, arguments)                                                     \
   int __real_##name parameters;                                                                    \

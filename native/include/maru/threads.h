@@ -30,6 +30,8 @@ void maru_threads_exit_now(int status) __attribute__((noreturn));
 /* The program calls quick_exit: the job ends behind its handlers. */
 void maru_threads_quick_exit(int status);
 int maru_threads_fork(void);
+/* Ends the process (64): a timer is to call a function in a thread of libc's own. */
+void maru_threads_timer(void) __attribute__((noreturn));
 long maru_threads_sysconf(int name);
 int maru_threads_processors(void);
 /* 1: all threads see an atomic operation, as they have one memory. */
