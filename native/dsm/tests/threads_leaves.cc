@@ -117,7 +117,8 @@ int main(int count, char **) {
   }
   run(leave);
   say("a thread leaves");
-  std::lock_guard<std::mutex>{mutex};
+  mutex.lock();
+  mutex.unlock();
   of_std_thread();
   say("a std::thread leaves");
   notified();
