@@ -26,7 +26,7 @@ import Data.Int (Int64)
 import Data.List (intercalate)
 import Data.Map.Strict (Map)
 import qualified Data.Map.Strict as Map
-import Data.Primitive.PrimArray
+import Data.Primitive.PrimArray (PrimArray, newPrimArray, unsafeFreezePrimArray)
 import Data.Primitive.Ptr (copyPtrToMutablePrimArray)
 import Data.Tuple (swap)
 import Data.Word (Word32)
