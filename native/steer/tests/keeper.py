@@ -213,8 +213,8 @@ def kills():
                 target = {"keeper": r.p.pid, "controller": controller, "program": s.pid}[v]
                 os.kill(target, signal.SIGKILL)
         if len(victims) == 2:  # nobody is left: the next one does it, once they have let go of the journal
-            r.p.wait(10)
-            settles(lambda: stat_of(controller)[:1] not in ([], ["Z"]), 10)
+            r.p.wait(LIMIT)
+            settles(lambda: stat_of(controller)[:1] not in ([], ["Z"]))
             subprocess.call([KEEPER, "repair", "--root", root])
         if victims == ["program"]:
             time.sleep(0.05)
@@ -225,7 +225,7 @@ def kills():
         if not r.p.stdin.closed:
             r.p.stdin.close()
         try:
-            r.p.wait(5)
+            r.p.wait(LIMIT)
         except subprocess.TimeoutExpired:
             check(f"kill {n}: the keeper ends", "it does not")
             r.p.kill()

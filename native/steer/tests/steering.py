@@ -12,7 +12,7 @@ KEEPER = os.path.abspath(sys.argv[1])
 HERE = os.path.dirname(os.path.abspath(__file__))
 SCALE = int(os.environ.get("MARU_TEST_SCALE", "1"))
 SEED = int(os.environ.get("MARU_TEST_SEED", "6"))
-LIMIT = 2.0  # seconds within which everything is as it was
+LIMIT = 20.0  # seconds within which what is waited for happens, on a machine that has much else to do
 WORK = tempfile.mkdtemp()
 failures = []
 BASE = os.sched_getaffinity(0)
@@ -173,7 +173,7 @@ class Run:
         KEEPERS.add(self.p.pid)
 
     def controller(self):
-        until = time.time() + 5
+        until = time.time() + LIMIT
         while time.time() < until and self.p.poll() is None:
             with open(f"/proc/{self.p.pid}/task/{self.p.pid}/children") as f:
                 found = f.read().split()
@@ -184,7 +184,7 @@ class Run:
 
     def over(self):
         self.p.stdin.close()
-        return self.p.wait(10)
+        return self.p.wait(LIMIT)
 
 
 def orders(root, *lines):
@@ -195,7 +195,7 @@ def orders(root, *lines):
 
 
 def answers(path):
-    until = time.time() + 10
+    until = time.time() + LIMIT
     while time.time() < until:
         if os.path.exists(path + ".out"):
             with open(path + ".out") as f:
