@@ -198,6 +198,8 @@ static void knows_what_was_sent(void) {
   CHECK(child >= 0);
   if (child == 0)
     send_for_ever();
+  while (mr_journal_sent(journal).count == 0)
+    usleep(1000);
   usleep(20000);
   CHECK_EQUAL(kill(child, SIGKILL), 0);
   CHECK_EQUAL(waitpid(child, NULL, 0), child);
