@@ -139,18 +139,21 @@ reported options f xs = do
 
 computed :: Backend -> Assertion
 computed b = leavingNothing $ do
-  let slow = effect (c_sleep 800000 >> pure (7 :: Int))
+  begun <- newEmptyMVar
+  let slow = effect (tryPutMVar begun () >> c_sleep 800000 >> pure (7 :: Int))
   _ <- forkIO (void (evaluate slow))
-  threadDelay 100000
+  takeMVar begun
   within 20 (parMapM (onBackend b) (\x -> caught (evaluate (x + 1))) [1, slow, 3]) >>= (@?= [Just 2, Just 8, Just 4])
 
 -- | The deadline is longer than the test: the item may not wait for it.
 underDeadline :: Backend -> IO () -> Assertion
 underDeadline b waiting = leavingNothing $ do
   caller <- fromIntegral <$> getProcessID
-  let slow = effect (waiting >> (fromIntegral <$> getProcessID)) :: Int
+  begun <- newEmptyMVar
+  let slow = effect (tryPutMVar begun () >> waiting >> (fromIntegral <$> getProcessID)) :: Int
       f x = caught (timeout 60000000 (evaluate (x + 1)))
   _ <- forkIO (void (evaluate slow))
+  takeMVar begun
   threadDelay 100000
   ys <- within 20 (parMapM (onBackend b) {chunking = Fixed 1} f [1, slow, 3])
   -- By the caller, as begun there.

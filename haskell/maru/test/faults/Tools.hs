@@ -261,7 +261,7 @@ leavingMappings more action = do
             if left == (0 :: Int)
               then assertFailure ("left behind: " <> show now <> ", before: " <> show (Census [] fds maps shm))
               else threadDelay 10000 >> look (left - 1)
-  look 400
+  look 4000
   pure result
 
 noChildren :: IO Bool
