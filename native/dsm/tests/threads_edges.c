@@ -2,8 +2,7 @@
  * before main, locks that are locked again, waits with an end, many objects, signals, faults. Built
  * by the system's compiler and by maru-cc, it prints the same.
  *
- *     threads_edges early|objects|readers|waits|keys|signals|blocked|left|faults|killed
- *     threads_edges forgotten|held
+ *     threads_edges early|objects|readers|waits|keys|signals|blocked|left|faults|killed|forgotten
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -450,54 +449,6 @@ static void forgotten(void) {
   puts("forgotten");
 }
 
-/* ---- mutexes that are held --------------------------------------------------------------------
- */
-
-static pthread_cond_t goes_on = PTHREAD_COND_INITIALIZER;
-static bool may_go_on;
-
-static void *let_go_on(void *mutex) {
-  pthread_mutex_lock(mutex);
-  may_go_on = true;
-  pthread_cond_signal(&goes_on);
-  pthread_mutex_unlock(mutex);
-  return NULL;
-}
-
-static void await_another(pthread_mutex_t *mutex) {
-  pthread_t id;
-  may_go_on = false;
-  pthread_create(&id, NULL, let_go_on, mutex);
-  while (!may_go_on)
-    pthread_cond_wait(&goes_on, mutex);
-  require(pthread_mutex_destroy(mutex) == EBUSY, "held again behind a wait");
-  pthread_mutex_unlock(mutex);
-  pthread_join(id, NULL);
-}
-
-/* Another mutex is free all the same. */
-static void destroy_held(int kind) {
-  pthread_mutexattr_t attributes;
-  pthread_mutex_t mutex, other;
-  pthread_mutexattr_init(&attributes);
-  pthread_mutexattr_settype(&attributes, kind);
-  pthread_mutex_init(&mutex, &attributes);
-  pthread_mutex_lock(&mutex);
-  require(pthread_mutex_destroy(&mutex) == EBUSY, "a mutex that is held is not destroyed");
-  pthread_mutex_init(&other, NULL);
-  require(pthread_mutex_trylock(&other) == 0, "another mutex");
-  pthread_mutex_unlock(&other);
-  await_another(&mutex);
-  require(pthread_mutex_destroy(&mutex) == 0 && pthread_mutex_destroy(&other) == 0, "free ones");
-}
-
-static void held_ones(void) {
-  destroy_held(PTHREAD_MUTEX_NORMAL);
-  destroy_held(PTHREAD_MUTEX_RECURSIVE);
-  destroy_held(PTHREAD_MUTEX_ERRORCHECK);
-  puts("held");
-}
-
 /* ---- main leaves, and is joined ---------------------------------------------------------------
  */
 
@@ -521,10 +472,10 @@ int main(int number, char **arguments) {
   static const struct {
     const char *name;
     void (*run)(void);
-  } parts[] = {{"early", early},         {"objects", objects},     {"readers", readers},
-               {"waits", waits},         {"signals", signals},     {"blocked", block_signals},
-               {"keys", make_many_keys}, {"left", leave},          {"faults", faults},
-               {"killed", killed},       {"forgotten", forgotten}, {"held", held_ones}};
+  } parts[] = {{"early", early},         {"objects", objects},    {"readers", readers},
+               {"waits", waits},         {"signals", signals},    {"blocked", block_signals},
+               {"keys", make_many_keys}, {"left", leave},         {"faults", faults},
+               {"killed", killed},       {"forgotten", forgotten}};
   for (size_t i = 0; number > 1 && i < sizeof parts / sizeof *parts; i++)
     if (strcmp(arguments[1], parts[i].name) == 0) {
       parts[i].run();
