@@ -96,7 +96,7 @@ void mr_self_race(void *context, uint32_t page, uint32_t first, uint32_t last, u
                   uint16_t other);
 /* Gives the latch of that lock, or dies where this node does not hold it. */
 void mr_self_give_latch(uint32_t id);
-/* Every node waits, and nobody can end that: who waits for what. */
+/* Every node waits, and nobody can end that; `what` names the nodes and what each waits for. */
 _Noreturn void mr_self_stuck(const char *what);
 /* Dies, as where the core says so of that object. */
 _Noreturn void mr_self_misuse(uint32_t object, int error);

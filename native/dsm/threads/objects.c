@@ -95,7 +95,7 @@ int maru_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *a
   return 0;
 }
 
-/* One that this node has keeps its id: whoever got that next would wait for this node. */
+/* One that this node has keeps its id: the next mutex with that id would wait for this node. */
 int maru_pthread_mutex_destroy(pthread_mutex_t *mutex) {
   uint32_t *id = &mutex_of(mutex)->id;
   if (is_held(*id))
