@@ -261,7 +261,8 @@ leavingMappings more action = do
             if left == (0 :: Int)
               then assertFailure ("left behind: " <> show now <> ", before: " <> show (Census [] fds maps shm))
               else threadDelay 10000 >> look (left - 1)
-  look 4000
+  slow <- slowness
+  look (ceiling (400 * slow))
   pure result
 
 noChildren :: IO Bool

@@ -36,7 +36,7 @@ import GHC.Clock (getMonotonicTime)
 import GHC.Float (castDoubleToWord64)
 import Maru.Cli.Exit
 import Maru.Cli.Machine
-import Maru.Cli.Output (jsonLine)
+import Maru.Cli.Output (jsonLine, plural)
 import Maru.Cli.Readers (named)
 import Maru.Cli.Room.Steer.Link
 import Maru.Cli.Room.Steer.Page (observationJson)
@@ -45,7 +45,6 @@ import Maru.Control.CpuList
 import Maru.Control.Observe
 import Maru.Control.Place
 import Maru.Control.Steer
-import Maru.View.Table (plural)
 import Numeric (showFFloat)
 import System.Exit (ExitCode (..))
 import System.IO
