@@ -113,6 +113,14 @@ static enum maru_lock_kind read_kind(struct word name) {
   return (enum maru_lock_kind)kind;
 }
 
+/* Whether it stands before, too; `keys` begins with a key. Of two values one would be ignored. */
+static bool is_repeated(const char *keys, struct word key) {
+  for (const char *at = keys; at < key.text; at += strcspn(at, ",") + 1)
+    if (strncmp(at, key.text, key.length) == 0 && at[key.length] == '=')
+      return true;
+  return false;
+}
+
 /* NULL, or where the mistake is. */
 static const char *read_options(struct maru_lock_options *options, const char *text) {
   struct word name = until(text, ":");
@@ -123,7 +131,7 @@ static const char *read_options(struct maru_lock_options *options, const char *t
     struct word key = until(at + 1, "=,");
     struct word value = until(key.text + key.length, ",");
     bool known;
-    if (*value.text != '=')
+    if (*value.text != '=' || is_repeated(text + name.length + 1, key))
       return key.text;
     value.text++, value.length--;
     if (!set(options, key, value, &known))

@@ -79,6 +79,8 @@ static void wrong_texts(void) {
                {"cna:spin=3us,wait=spin", 9},
                {"cna:max_bypass=1,,", 17},
                {"cna:seed=0", 9},
+               {"cna:deadline=25us,deadline=30us", 18},
+               {"cna:seed=2,deadline=25us,seed=2", 25},
                {"hmcs:passes=0", 12}};
   struct maru_lock_options options;
   const char *wrong;

@@ -111,7 +111,7 @@ int maru_lock_options_init(struct maru_lock_options *options, enum maru_lock_kin
 
 /* Reads "KIND[:KEY=VALUE,...]".  KIND is a name or "default".  The keys are wait, spin,
  * handoff_range, shuffle_reduction, deadline, max_bypass, passes, seed.  Times have a unit (ns, us,
- * ms, s). Numbers may be hexadecimal (0x...).
+ * ms, s). Numbers may be hexadecimal (0x...). A key stands once.
  *
  * 0, or -EINVAL; then *wrong, if not NULL, is where in `text` the mistake is. */
 int maru_lock_options_parse(struct maru_lock_options *options, const char *text,
