@@ -83,7 +83,7 @@ models =
       testCase "what the model cannot tell apart, or cannot mean, is refused" $
         mapM_
           (\t -> either (const (pure ())) (const (assertFailure t)) (algorithmFromName t))
-          ["ttas", "cna:", "cna:x=1", "cna:deadline=soon", "cna:deadline=0us", "fifo:x=1", "hmcs:passes=0", "cna:max_bypass=-1", "cna:shuffle_reduction=0", "cna:handoff_range=3", "cna:handoff_range=131072", "cna:shuffle_reduction=3"],
+          ["ttas", "cna:", "cna:x=1", "cna:deadline=soon", "cna:deadline=0us", "fifo:x=1", "hmcs:passes=0", "cna:max_bypass=-1", "cna:shuffle_reduction=0", "cna:handoff_range=3", "cna:handoff_range=131072", "cna:shuffle_reduction=3", "cna:deadline=25us,deadline=30us"],
       testCase "a model without time or threads is refused" $
         mapM_
           (assertBool "accepted" . (/= Nothing) . problemOf)

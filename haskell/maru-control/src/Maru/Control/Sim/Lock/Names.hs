@@ -7,7 +7,8 @@ where
 
 import Data.Bits (popCount)
 import Data.Char (isDigit)
-import Data.List (intercalate)
+import Data.List (intercalate, nub, (\\))
+import Data.Maybe (listToMaybe)
 import Maru.Control.Sim.Lock.Model
 import Numeric (showHex)
 import Text.Read (readMaybe)
@@ -39,7 +40,7 @@ impliedReduction c = maybe 128 (const 1) (cnaDeadline c)
 algorithmFromName :: String -> Either String Algorithm
 algorithmFromName text = case break (== ':') text of
   (name, rest) -> do
-    keys <- traverse key (if null rest then [] else splitOn ',' (drop 1 rest))
+    keys <- traverse key (if null rest then [] else splitOn ',' (drop 1 rest)) >>= each
     case name of
       "cna" -> Cna . finish <$> foldl (\c k -> c >>= cnaKey k) (Right unset) keys
       "hmcs" -> foldl (\a k -> a >>= hmcsKey k) (Right (Hmcs 64)) keys
@@ -51,6 +52,7 @@ algorithmFromName text = case break (== ':') text of
     key word = case break (== '=') word of
       (k, '=' : v) | not (null k) -> Right (k, v)
       _ -> Left ("KEY=VALUE is needed, not '" ++ word ++ "'")
+    each keys = let names = map fst keys in maybe (Right keys) (\k -> Left ("the key '" ++ k ++ "' is given twice")) (listToMaybe (names \\ nub names))
     unknown name k = Left ("the lock " ++ name ++ " has no key '" ++ k ++ "'")
     unset = CnaKnobs (Just defaultRange) 0 Nothing Nothing
     finish c = if cnaReduction c == 0 then c {cnaReduction = impliedReduction c} else c
