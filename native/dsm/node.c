@@ -91,7 +91,9 @@ static int64_t await(int rc, enum mr_stand_wait what) {
 
 static void ready(void) {
   if (mr_self.core == NULL)
-    mr_node_die(STATUS_USAGE, "maru_dsm_init was not called");
+    mr_node_die(STATUS_USAGE, "%s",
+                mr_self.nodes > 0 ? "maru_dsm_exit was called: this node has left the job"
+                                  : "maru_dsm_init was not called");
   if (!mr_area_is_here(mr_self.area))
     /* It would write into the node's connections. */
     mr_node_die(STATUS_USAGE, "a child process cannot use the node's shared memory");

@@ -284,6 +284,8 @@ void mr_node_start(const struct mr_globals *globals, unsigned mib) {
   static uint32_t incarnations[MR_JOB_NODES_MAX];
   if (mr_self.core != NULL)
     mr_node_die(STATUS_USAGE, "maru_dsm_init was called twice");
+  if (mr_self.leaving)
+    mr_node_die(STATUS_USAGE, "maru_dsm_init after maru_dsm_exit: a node joins its job once");
   mr_membership_find(&mr_self.job);
   mr_end_as(mr_self.job.me);
   mr_self.nodes = mr_self.job.nodes;

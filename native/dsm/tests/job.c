@@ -22,6 +22,8 @@
  *     again      takes what it has
  *     left       returns from main without leaving the job
  *     child      unlocks in a child process
+ *     late       unlocks once it has left the job
+ *     rejoins    leaves the job, and joins it again
  *     say        long and unfinished lines
  *     stripe     one page whose lines different nodes change, one where all change the same line
  *     queue      all want one lock at the same time
@@ -409,8 +411,12 @@ int main(int count, char **arguments) {
     race();
   else if (strcmp(mode, "say") == 0)
     say();
-  else
+  else if (strcmp(mode, "late") != 0 && strcmp(mode, "rejoins") != 0)
     never(mode);
   maru_dsm_exit();
+  if (strcmp(mode, "late") == 0)
+    maru_dsm_unlock(1);
+  else if (strcmp(mode, "rejoins") == 0)
+    maru_dsm_init();
   return 0;
 }
