@@ -35,13 +35,10 @@ static pthread_t program_thread;
 
 /* ---- shared memory ---------------------------------------------------------------- */
 
-/* 0 where that is more than there can be. */
-static size_t whole_pages(size_t length) { return (length + MR_PAGE - 1) & ~(size_t)(MR_PAGE - 1); }
-
 uint8_t *mr_memory_pages(size_t size) {
   size_t most;
   uint8_t *base = mr_node_memory(&most);
-  size_t whole = whole_pages(size);
+  size_t whole = (size + MR_PAGE - 1) & ~(size_t)(MR_PAGE - 1);
   int64_t at = whole < size || whole > most
                    ? INT64_MAX
                    : mr_node_request(MR_FETCH_ADD, MR_HEAP, (int64_t)whole);
@@ -212,7 +209,7 @@ static void read_file(uint8_t *to, size_t length, int fd, int64_t offset) {
 static void *map_shared(size_t length, int protection, int flags, int fd, int64_t offset) {
   bool file = !(flags & MAP_ANONYMOUS);
   refuse_code(protection);
-  size_t whole = whole_pages(length);
+  size_t whole = (length + MR_PAGE - 1) & ~(size_t)(MR_PAGE - 1);
   if (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE))
     mr_node_die(STATUS_UNAVAILABLE,
                 "mmap at an address of the program's own reaches no other node");
@@ -234,7 +231,7 @@ void *maru_parmacs_mmap(void *address, size_t length, int protection, int flags,
   if (!is_for_all(flags) || length == 0)
     return mr_maps_map(address, length, protection, flags, fd, offset);
   refuse_code(protection);
-  size_t whole = whole_pages(length);
+  size_t whole = (length + MR_PAGE - 1) & ~(size_t)(MR_PAGE - 1);
   return maru_parmacs_share(whole < length ? length : whole, "mmap");
 }
 
@@ -243,30 +240,15 @@ int maru_parmacs_munmap(void *address, size_t length) {
   return mr_node_shares(address, length) ? 0 : mr_maps_unmap(address, length);
 }
 
-/* More of it lies elsewhere, with a copy of what there was. */
-static void *move_shared(void *old, size_t old_length, size_t length, int flags) {
-  size_t was = whole_pages(old_length), is = whole_pages(length);
-  if (was == 0 || is == 0 || (flags & ~MREMAP_MAYMOVE)) {
-    errno = EINVAL;
-    return MAP_FAILED;
-  }
-  if (is <= was)
-    return old;
-  if (!(flags & MREMAP_MAYMOVE)) {
-    errno = ENOMEM;
-    return MAP_FAILED;
-  }
-  return memcpy(maru_parmacs_share(is, "mremap"), old, was);
-}
-
 void *maru_parmacs_mremap(void *old, size_t old_length, size_t length, int flags, void *address) {
   if (!mr_node_shares(old, old_length))
     return mr_maps_move(old, old_length, length, flags, address);
-  return move_shared(old, old_length, length, flags);
+  errno = EINVAL;
+  return MAP_FAILED;
 }
 
-/* The rights of shared memory are the protocol's. It may be read and written, as who reserves
- * memory asks later. */
+/* The rights of shared memory are the protocol's: it may be read and written. A program that has
+ * reserved memory asks for that later. */
 int maru_parmacs_mprotect(void *address, size_t length, int protection) {
   if (!mr_node_shares(address, length))
     return mprotect(address, length, protection);
