@@ -229,6 +229,8 @@ static bool is_wall(const void *context, int fd) {
   return fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == wall->device && st.st_ino == wall->inode;
 }
 
+bool maru_wall_stands(const struct maru_wall *wall) { return is_wall(wall, wall->fd); }
+
 static bool stands_before(void *wall, pid_t tid) {
   struct call c = call_of(tid);
   return any_awaited(&c, is_wall, wall);

@@ -12,7 +12,8 @@
 #include <sys/types.h>
 
 /* 0: this process may look.  -EACCES: it is not dumpable (it has changed its user, or is set-uid);
- * -ENOENT: no /proc, or a kernel that does not tell. */
+ * -ENOENT: no /proc, that of another PID namespace, or a kernel that does not tell; -EPERM: a
+ * sandbox refuses process_vm_readv. */
 int maru_waits_visible(void);
 
 /* ---- the wall ------------------------------------------------------------ */
@@ -27,6 +28,9 @@ struct maru_wall {
 };
 
 int maru_wall_build(struct maru_wall *wall);
+
+/* Is it still open? An initialiser may close all descriptors that it does not know. */
+bool maru_wall_stands(const struct maru_wall *wall);
 
 /* Does a thread of this process wait for a descriptor that is the wall: to read or write it, by
  * poll, select or epoll? */

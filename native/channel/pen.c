@@ -195,9 +195,11 @@ int maru_pen_note_own(struct maru_pen *pen) {
   return r < 0 ? r : maru_own_note(&pen->own);
 }
 
+int maru_pen_build_wall(struct maru_pen *pen) { return maru_wall_build(&pen->wall); }
+
 int maru_pen_guard(struct maru_pen *pen, const struct maru_fd_snapshot *snapshot) {
   int r = maru_waits_visible();
-  if (r == 0)
+  if (r == 0 && !maru_wall_stands(&pen->wall))
     r = maru_wall_build(&pen->wall);
   if (r == 0)
     r = maru_fd_snapshot_wall(snapshot, pen->wall.fd);

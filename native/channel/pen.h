@@ -55,10 +55,14 @@ _Noreturn void maru_pen_end_here(const char *reason, int status);
  * inherited ones are sealed, before any code of the user's.  Negative errno: a worker that cannot
  * be watched. */
 int maru_pen_note_own(struct maru_pen *pen);
+/* What `guard` needs and the system may refuse, while no code of the user's is to blame for it.
+ * Negative errno: no socket pair. */
+int maru_pen_build_wall(struct maru_pen *pen);
 
 /* From now on the sealed descriptors of the snapshot (base/process.h) are a wall: a thread that
  * reads or writes one waits for ever. The thread that watches over the worker (base/watch.h) then
- * seals the item.  Called when no item has begun.  Negative errno: a worker that cannot be watched.
+ * seals the item.  Called when no item has begun, after `build_wall`.  Negative errno: a worker
+ * that cannot be watched.
  */
 int maru_pen_guard(struct maru_pen *pen, const struct maru_fd_snapshot *snapshot);
 /* Will nothing happen in this process any more but by the calling thread?  See

@@ -79,8 +79,18 @@ tests b =
               [ ("no more processes", "processes"),
                 ("no more descriptors", "descriptors 0"),
                 ("three more descriptors", "descriptors 3"),
-                ("eight more descriptors", "descriptors 8")
+                ("eight more descriptors", "descriptors 8"),
+                ("a sandbox refuses socketpair", "pair"),
+                ("a sandbox refuses process_vm_readv", "look")
               ]
+        ],
+      testGroup
+        "where the system refuses a worker what it needs, the line names it"
+        [ testCase call $ do
+            (status, out, err) <- scene ["refuse", argument, backendName b] ""
+            (status, out) @?= (ExitFailure 1, "")
+            assertBool err (call `isInfixOf` err && not ("must not exit" `isInfixOf` err))
+          | (call, argument) <- [("socket pair", "pair"), ("process_vm_readv", "look")]
         ],
       testCase "what was for a worker that is refused goes to none of the program's descriptors" $
         finishes ["second", backendName b] "" ["right"],

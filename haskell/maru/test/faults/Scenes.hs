@@ -247,6 +247,8 @@ refuse what = do
     "futex" -> c_refuse 2
     "sockets" -> c_refuse 3
     "pages" -> c_refuse 4
+    "pair" -> c_refuse 5
+    "look" -> c_refuse 6
     "one-start" -> c_deafChild
     _ | ["files", kibibytes] <- words what, [(n, "")] <- reads kibibytes -> c_files n
     _ | ["descriptors", more] <- words what, [(n, "")] <- reads more -> c_descriptors n

@@ -171,6 +171,10 @@ int faults_refuse(int what) {
                                  ALLOW};
     return install(code, sizeof code / sizeof *code);
   }
+  case 5:
+    return refuse_one(SYS_socketpair);
+  case 6:
+    return refuse_one(SYS_process_vm_readv);
   default:
     return EINVAL;
   }

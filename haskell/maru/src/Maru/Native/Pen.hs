@@ -39,6 +39,7 @@ module Maru.Native.Pen
     sealHere,
     endHere,
     noteOwn,
+    buildWall,
     watchOver,
     initialised,
     raiseWall,
@@ -86,6 +87,8 @@ foreign import ccall unsafe "maru_pen_seal_here" c_sealHere :: CString -> IO ()
 foreign import ccall unsafe "maru_pen_end_here" c_endHere :: CString -> CInt -> IO ()
 
 foreign import ccall unsafe "maru_pen_note_own" c_noteOwn :: Ptr CPen -> IO CInt
+
+foreign import ccall unsafe "maru_pen_build_wall" c_buildWall :: Ptr CPen -> IO CInt
 
 foreign import ccall unsafe "maru_pen_guard" c_guard :: Ptr CPen -> Ptr CSnapshot -> IO CInt
 
@@ -145,6 +148,10 @@ endHere why status = withCString (map ascii why) (`c_endHere` fromIntegral statu
 noteOwn :: Pen -> IO Bool
 noteOwn (Pen p) = (>= 0) <$> c_noteOwn p
 
+-- | For 'raiseWall', while the system alone may refuse it. 'False': it does.
+buildWall :: Pen -> IO Bool
+buildWall (Pen p) = (>= 0) <$> c_buildWall p
+
 -- | From now on what this thread evaluates is watched. After 'noteOwn'.
 watchOver :: Pen -> IO ()
 watchOver pen = do
@@ -162,7 +169,7 @@ initialised = do
   ThreadId next <- forkIO (pure ())
   c_initialised evaluating next
 
--- | From now on what is read from inherited descriptors never comes. 'False': a thread that waits
+-- | From now on what is read from inherited descriptors never comes. After 'buildWall'. 'False': a thread that waits
 -- for it cannot be seen here.
 raiseWall :: Pen -> Snapshot -> IO Bool
 raiseWall (Pen p) (Snapshot s) = (== 0) <$> c_guard p s

@@ -209,7 +209,7 @@ died job now slot exit s = maybe s gone (IntMap.lookup slot (stDuties s))
     gone duty
       | dutyLeaving duty || working && (exitFull exit || idle) = fruitless rest
       -- An item may exit with the status of a start that failed: once at work it is to blame.
-      | not working = fruitless (noted ("a worker " <> deathText (exitDeath exit) <> " before its first item" <> (if dutyStage duty == Initialising then ", the next is started after a pause" else "")) (lost rest))
+      | not working = fruitless (noted loss (lost rest))
       | Just (key, i) <- culprit = blamed job slot (exitDeath exit) key i (lost rest)
       | otherwise = fruitless (lost rest)
       where
@@ -217,6 +217,9 @@ died job now slot exit s = maybe s gone (IntMap.lookup slot (stDuties s))
         left = concatMap (`within` stPieces s) (dutyGiven duty <> exitClaims exit)
         rest = s {stPieces = orphan left (stPieces s), stDuties = IntMap.delete slot (stDuties s)}
         working = dutyStage duty == Working
+        loss = case (dutyStage duty, exitUnstarted exit) of
+          (Starting, Just why) -> why
+          (stage, _) -> "a worker " <> deathText (exitDeath exit) <> " before its first item" <> (if stage == Initialising then ", the next is started after a pause" else "")
         idle = null left && exitDeath exit `elem` [Exited 0, Vanished]
         culprit = do
           i <- exitCurrent exit

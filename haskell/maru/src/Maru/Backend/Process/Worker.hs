@@ -53,6 +53,8 @@ runWorker a = do
     writtenWith end sealing
     noted <- noteOwn sealing
     unless noted (exitNow blind)
+    built <- buildWall sealing
+    unless built (exitNow unwalled)
     tell end Ready
     room <- maybe (pure 0) regionRoom (assignedRegion a)
     unsafeUnmask (work (Worker a end sealing started woken fresh room)) `catch` stray
@@ -360,17 +362,19 @@ lost :: Int
 lost = 70
 
 -- Exit statuses of a worker that could not start.
-unwatched, unsealed, blind :: Int
+unwatched, unsealed, blind, unwalled :: Int
 unwatched = 71
 unsealed = 72
 blind = 74
+unwalled = 75
 
 -- | What they mean.
 startFailures :: [(Death, String)]
 startFailures =
-  [ (Exited unwatched, "a worker could not start a thread to watch the caller"),
+  [ (Exited unwatched, "a worker could not start a thread to watch the caller (see `ulimit -u` and `ulimit -n`)"),
     (Exited unsealed, "a worker could not seal the descriptors that it inherited (is /proc mounted?)"),
-    (Exited blind, "a worker cannot see what its own threads wait for (/proc/self/task/*/syscall; is this process not dumpable, having changed its user?)")
+    (Exited blind, "a worker cannot see what its own threads wait for (/proc/self/task/*/syscall, process_vm_readv: does a sandbox refuse them, is /proc that of another PID namespace, or has this process changed its user, and is not dumpable?)"),
+    (Exited unwalled, "a worker could not have a socket pair (does a sandbox refuse it? see `ulimit -n`)")
   ]
 
 -- Exit status of a worker whose log is full, which says so by 'usedUp' too: an item may
