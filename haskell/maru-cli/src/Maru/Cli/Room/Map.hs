@@ -5,6 +5,7 @@ module Maru.Cli.Room.Map
 where
 
 import Control.Exception (try)
+import Maru (parMapM)
 import Maru.Cli.Room
 import Maru.Cli.Room.Map.Gc (gcTuner)
 import Maru.Cli.Room.Map.Page (mapPage)
@@ -21,7 +22,7 @@ mapRoom :: Room
 mapRoom =
   (room "map" "one heap and one garbage collector for all cores")
     { roomTop = Just (pure mapPage),
-      roomChecks = [Check "memfd and seals" memfd, Check "pidfd" pidfd, Check "zero-copy results" zeroCopy, Check "micro-VMs" machines],
+      roomChecks = [Check "memfd and seals" memfd, Check "pidfd" pidfd, Check "forked workers" forked, Check "zero-copy results" zeroCopy, Check "micro-VMs" machines],
       roomSimulators = [mapSimulator, stmSimulator],
       roomTuners = [gcTuner]
     }
@@ -37,6 +38,13 @@ pidfd :: IO Finding
 pidfd = either bad (const (Finding Good "a worker's death is seen at once" "")) <$> probePidfd
   where
     bad why = Finding Doubtful why "deaths are looked for instead; pidfd_open needs Linux 5.3, a sandbox may forbid it"
+
+-- | By doing it: many things may be refused to a process that has forked.
+forked :: IO Finding
+forked = either bad (const (Finding Good "a map on a worker process gave its result" "")) <$> try (parMapM oneWorker succ [1 :: Int])
+  where
+    oneWorker = defaultOptions {backend = Shm, workers = Workers 1}
+    bad e = Finding Bad (unavailableWhy e) "maps that choose by themselves go on in the caller, on one core; back ends of threads need -threaded and +RTS -N"
 
 machines :: IO Finding
 machines = either none (\what -> Finding Good ("MARU_VMS: " <> what) "") <$> try describeMachines
