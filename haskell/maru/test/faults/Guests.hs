@@ -92,6 +92,8 @@ tests b =
             assertBool err (call `isInfixOf` err && not ("must not exit" `isInfixOf` err))
           | (call, argument) <- [("socket pair", "pair"), ("process_vm_readv", "look")]
         ],
+      testCase "where the system refuses threads of its own to bound-threads: one clear line" $
+        when (b == Shm) (scene ["bound"] "" >>= \(status, out, err) -> clear status out err),
       testCase "what was for a worker that is refused goes to none of the program's descriptors" $
         finishes ["second", backendName b] "" ["right"],
       testCase "what another thread opens just before a fork is not kept open by the worker" $

@@ -37,6 +37,8 @@ foreign import ccall safe "faults_files" c_files :: CInt -> IO CInt
 
 foreign import ccall safe "faults_processes" c_processes :: IO CInt
 
+foreign import ccall safe "faults_refuse_threads" c_refuseThreads :: IO CInt
+
 foreign import ccall safe "faults_refuse_forks" c_refuseForks :: IO CInt
 
 foreign import ccall safe "faults_refuse_second" c_refuseSecond :: IO CInt
@@ -142,6 +144,13 @@ play ["spares"] = do
   mapM_ takeMVar called
   _ <- c_usleep 100000
   putStrLn "right"
+play ["bound"] = do
+  warm
+  refuse "threads"
+  ys <- parMapM (options "bound-threads") (working 10) [1 .. 100]
+  putStrLn (if ys == [2 .. 101] then "right" else "wrong")
+  hFlush stdout
+  exitImmediately ExitSuccess
 play ["files", kibibytes, name] = do
   refuse ("files " <> kibibytes)
   (ys, report) <- parMapReporting (options name) (\n -> [n .. n + 1000 :: Int]) [1 .. 100]
@@ -247,6 +256,7 @@ refuse what = do
     "futex" -> c_refuse 2
     "sockets" -> c_refuse 3
     "pages" -> c_refuse 4
+    "threads" -> c_refuseThreads
     "pair" -> c_refuse 5
     "look" -> c_refuse 6
     "one-start" -> c_deafChild

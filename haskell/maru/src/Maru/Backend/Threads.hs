@@ -14,7 +14,7 @@ module Maru.Backend.Threads
 where
 
 import Control.Concurrent (forkOSWithUnmask, forkOnWithUnmask, rtsSupportsBoundThreads)
-import Control.Exception (mask_, throwIO, uninterruptibleMask_)
+import Control.Exception (IOException, catch, mask_, onException, throwIO, uninterruptibleMask_)
 import GHC.Exts (maskAsyncExceptions#)
 import GHC.IO (IO (..), unIO)
 import Maru.Failure (Unavailable (..))
@@ -44,8 +44,16 @@ boundEngine job
 -- | Not interruptible: @forkOS@ waits for its thread, and what is thrown at the consumer meanwhile would stay
 -- in the list. The thread begins masked, as others do.
 forkBound :: Fork
-forkBound body = uninterruptibleMask_ (forkOSWithUnmask begin)
+forkBound body = uninterruptibleMask_ (forkOSWithUnmask begin) `catch` refused
   where
+    refused :: IOException -> IO a
+    refused _ =
+      throwIO
+        Unavailable
+          { unavailableWhat = "another thread of the operating system",
+            unavailableWhy = "the system refuses it",
+            unavailableRemedy = "look at `ulimit -u` and memory limits, or use the Threads back end"
+          }
     begin :: Restore -> IO ()
     begin restore = IO (maskAsyncExceptions# (unIO (body restore)))
 
@@ -55,9 +63,12 @@ workersWith which fork (Job options n order codec f inputs _ _) = mask_ $ do
   (belt, first) <- newBelt order
   guide <- newGuide run claimNs
   spawnFeeder run (offer belt) (\_ -> finish belt) inputs
-  spawnWorkers run n fork $ \worker restore ->
-    work run guide (claim belt (guideChunk run guide)) $
-      evaluateChunk run belt (evaluateItem codec f) worker restore
+  let body :: Int -> Restore -> IO ()
+      body worker restore =
+        work run guide (claim belt (guideChunk run guide)) $
+          evaluateChunk run belt (evaluateItem codec f) worker restore
+  -- Those that have begun would go on with nobody to take what they make.
+  spawnWorkers run n fork body `onException` stopRun run
   list <- produce run (follow run) first
   pure (Running list (stopRun run) (runReport run))
 
