@@ -414,6 +414,13 @@ exec 3>"$work/files/open"
 timeout 30 env MARU_PREFIX="$whole" maru doctor --json=/dev/fd/3 >/dev/null
 [ "$(stat -L -c %i /dev/fd/3)" = "$(stat -c %i "$work/files/open")" ] && grep -q maru-doctor/1 "$work/files/open" || fail "an open file is not written to"
 exec 3>&-
+# By its path, too, standard output is what it is: nothing that is there is lost, and nothing overwritten.
+echo before >"$work/files/appended"
+timeout 30 env MARU_PREFIX="$whole" maru doctor --json=/dev/stdout >>"$work/files/appended"
+[ "$(head -n 1 "$work/files/appended")" = before ] && grep -q maru-doctor/1 "$work/files/appended" || fail "a file that standard output appends to is emptied"
+timeout 30 env MARU_PREFIX="$whole" maru doctor --json=/dev/stdout >"$work/files/fresh"
+[ "$(tail -n 1 "$work/files/fresh" | python3 -c 'import json, sys; print(json.load(sys.stdin)["schema"])')" = maru-doctor/1 ] && grep -q "^host *kernel" "$work/files/fresh" ||
+  fail "standard output by its path overwrites the table"
 status 0 "" maru run --report "$work/files/late" -- test ! -e "$work/files/late"
 grep -q maru-run/1 "$work/files/late" || fail "no report"
 mkfifo "$work/files/report"

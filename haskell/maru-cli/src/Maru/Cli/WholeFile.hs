@@ -7,17 +7,19 @@ module Maru.Cli.WholeFile
   )
 where
 
-import Control.Exception (IOException, bracketOnError, evaluate, throwIO, try)
-import Control.Monad (unless, void, when)
+import Control.Exception (IOException, bracket, bracketOnError, evaluate, throwIO, try)
+import Control.Monad (filterM, unless, void, when)
 import qualified Data.ByteString as ByteString
 import qualified Data.ByteString.Lazy as Lazy
 import Data.List (isPrefixOf)
-import Data.Maybe (isJust, isNothing)
+import Data.Maybe (isJust, isNothing, listToMaybe)
 import Maru.Cli.Exit (orNothing, reason)
 import System.Directory (removeFile, renameFile)
 import System.FilePath (takeDirectory, takeFileName, (</>))
 import System.IO
 import System.Posix.Files
+import System.Posix.IO (dup, fdToHandle, stdError, stdOutput)
+import System.Posix.Types (Fd)
 
 -- | What a file holds; 'Nothing' where that is more than so many bytes, as of a device without end.
 readAtMost :: Int -> FilePath -> IO (Maybe ByteString.ByteString)
@@ -38,11 +40,11 @@ readWithin most file = either (Left . reason) (maybe (Left tooLarge) (Right . La
 -- to is not replaced. What cannot change its place is written to: a device, a pipe, what is below
 -- @\/dev@ and @\/proc@, a file in a folder where no other can be made, one that is mounted by
 -- itself or has several names, and one of somebody else whose owner and group we cannot give to
--- another.
+-- another. What leads to this process's standard output or error goes behind what is there.
 replaceFile :: FilePath -> (Handle -> IO ()) -> IO ()
 replaceFile file write = placeOf file >>= maybe (direct file) replace
   where
-    direct path = withBinaryFile path WriteMode write
+    direct path = standardAt path >>= maybe (withBinaryFile path WriteMode write) (`through` write)
     replace (target, before) = do
       replaced <- bracketOnError (beside target) (mapM_ discard) (mapM (moved target before))
       case replaced of
@@ -71,6 +73,20 @@ replaceFile file write = placeOf file >>= maybe (direct file) replace
       ours <- whose <$> getFileStatus path
       if ours == whose status then pure True else isJust <$> orNothing (uncurry (setOwnerAndGroup path) (whose status))
     whose status = (fileOwner status, fileGroup status)
+
+-- | Standard output or error, if that is a file and the path leads to it. Opened anew it would be emptied,
+-- and what goes there in the usual way would overwrite this.
+standardAt :: FilePath -> IO (Maybe Fd)
+standardAt path = orNothing (getFileStatus path) >>= maybe (pure Nothing) among
+  where
+    among status = if isRegularFile status then listToMaybe <$> filterM (fmap (maybe False (same status)) . orNothing . getFdStatus) [stdOutput, stdError] else pure Nothing
+    same one other = (deviceID one, fileID one) == (deviceID other, fileID other)
+
+-- | Writes behind what has been written there.
+through :: Fd -> (Handle -> IO ()) -> IO ()
+through fd write = do
+  mapM_ hFlush [stdout, stderr]
+  bracket (dup fd >>= fdToHandle) hClose $ \handle -> hSetBinaryMode handle True >> write handle
 
 -- | The file behind all links, and what it is now, if it is there. 'Nothing': it keeps its place.
 placeOf :: FilePath -> IO (Maybe (FilePath, Maybe FileStatus))
