@@ -4,7 +4,7 @@ module Maru.Cli.Room.Map
   )
 where
 
-import Control.Exception (try)
+import Control.Exception (SomeException, fromException, try)
 import Maru (parMapM)
 import Maru.Cli.Room
 import Maru.Cli.Room.Map.Gc (gcTuner)
@@ -43,8 +43,9 @@ pidfd = either bad (const (Finding Good "a worker's death is seen at once" "")) 
 forked :: IO Finding
 forked = either bad (const (Finding Good "a map on a worker process gave its result" "")) <$> try (parMapM oneWorker succ [1 :: Int])
   where
+    bad :: SomeException -> Finding
     oneWorker = defaultOptions {backend = Shm, workers = Workers 1}
-    bad e = Finding Bad (unavailableWhy e) "maps that choose by themselves go on in the caller, on one core; back ends of threads need -threaded and +RTS -N"
+    bad e = Finding Bad (maybe (show e) unavailableWhy (fromException e)) "maps that choose by themselves go on in the caller, on one core; back ends of threads need -threaded and +RTS -N"
 
 machines :: IO Finding
 machines = either none (\what -> Finding Good ("MARU_VMS: " <> what) "") <$> try describeMachines
