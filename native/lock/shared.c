@@ -12,6 +12,7 @@
  * No lost wake-up: a waiter raises its flag, then tries the mutex; a releaser unlocks, then
  * looks for flags again, also whether the one that it meant still waits.  Either it sees the flag,
  * or the waiter finds the mutex free.  Who gives up after that look calls another itself. */
+#define _GNU_SOURCE /* gettid */
 #include "chance.h"
 #include "kinds.h"
 #include "task.h"
@@ -56,6 +57,9 @@ struct segment {
   uint32_t meant_number;
   int64_t meant_since_ns;
   struct maru_lock_counts counts;
+  /* The thread that was told of a dead holder, until it says that all is well; 0: no thread. */
+  pid_t mends;
+  bool lost; /* released before that: nobody gets it any more */
 
   alignas(64) struct ticket tickets[SEATS];
   alignas(64) _Atomic uint64_t owners[SEATS]; /* identities; 0: free */
@@ -412,24 +416,9 @@ static int acquire(struct maru_shared_lock *lock, const struct mr_deadline *dead
                         : acquire_seated(lock, seat, deadline);
 }
 
-int maru_shared_lock_acquire(struct maru_shared_lock *lock) { return acquire(lock, &mr_forever); }
-
-int maru_shared_lock_acquire_until(struct maru_shared_lock *lock, clockid_t clock,
-                                   const struct timespec *deadline) {
-  struct mr_deadline until;
-  int rc = mr_deadline_read(&until, clock, deadline);
-  return rc < 0 ? rc : acquire(lock, &until);
-}
-
-int maru_shared_lock_try(struct maru_shared_lock *lock) { return try_mutex(lock->segment); }
-
 /* ---- releasing ---------------------------------------------------------- */
 
-int maru_shared_lock_consistent(struct maru_shared_lock *lock) {
-  return -pthread_mutex_consistent(&lock->segment->mutex);
-}
-
-int maru_shared_lock_release(struct maru_shared_lock *lock) {
+static int release(struct maru_shared_lock *lock) {
   struct segment *segment = lock->segment;
   bool ordered = segment->kind != MARU_LOCK_PTHREAD;
   int seat = ordered ? choose(lock) : NOBODY;
@@ -447,6 +436,60 @@ int maru_shared_lock_release(struct maru_shared_lock *lock) {
   else if (!waits && flags != 0)
     call_oldest(segment);
   return 0;
+}
+
+/* Libc's mutex is never left to say that it cannot be recovered: glibc's trylock (2.36) answers so
+ * and keeps the mutex, so that the next caller would wait for ever.  Before the mutex is
+ * consistent, so that a death in between leaves the lock lost. */
+static void lose(struct segment *segment) {
+  segment->lost = true;
+  segment->mends = 0;
+  pthread_mutex_consistent(&segment->mutex);
+}
+
+int maru_shared_lock_release(struct maru_shared_lock *lock) {
+  struct segment *segment = lock->segment;
+  if (segment->mends != 0 && segment->mends == gettid())
+    lose(segment);
+  return release(lock);
+}
+
+int maru_shared_lock_consistent(struct maru_shared_lock *lock) {
+  struct segment *segment = lock->segment;
+  int rc = -pthread_mutex_consistent(&segment->mutex);
+  if (rc == 0)
+    segment->mends = 0;
+  return rc;
+}
+
+/* ---- what the caller gets ------------------------------------------------- */
+
+/* `rc`: what the mutex said. */
+static int admit(struct maru_shared_lock *lock, int rc) {
+  struct segment *segment = lock->segment;
+  if (rc != 0 && rc != -EOWNERDEAD)
+    return rc;
+  if (rc == -EOWNERDEAD)
+    segment->mends = gettid();
+  if (!segment->lost)
+    return rc;
+  rc = maru_shared_lock_release(lock);
+  return rc < 0 ? rc : -ENOTRECOVERABLE;
+}
+
+int maru_shared_lock_acquire(struct maru_shared_lock *lock) {
+  return admit(lock, acquire(lock, &mr_forever));
+}
+
+int maru_shared_lock_acquire_until(struct maru_shared_lock *lock, clockid_t clock,
+                                   const struct timespec *deadline) {
+  struct mr_deadline until;
+  int rc = mr_deadline_read(&until, clock, deadline);
+  return rc < 0 ? rc : admit(lock, acquire(lock, &until));
+}
+
+int maru_shared_lock_try(struct maru_shared_lock *lock) {
+  return admit(lock, try_mutex(lock->segment));
 }
 
 void maru_shared_lock_counts(const struct maru_shared_lock *lock, struct maru_lock_counts *counts) {

@@ -254,22 +254,52 @@ static void die_inside(void *scene) {
   raise(SIGKILL);
 }
 
+/* Lost for ever, for each thread and however it asks. */
+static void *find_it_lost(void *of) {
+  struct maru_shared_lock *lock = of;
+  struct timespec until = in_us(CLOCK_MONOTONIC, 60000000);
+  CHECK_EQUAL(maru_shared_lock_acquire(lock), -ENOTRECOVERABLE);
+  CHECK_EQUAL(maru_shared_lock_try(lock), -ENOTRECOVERABLE);
+  CHECK_EQUAL(maru_shared_lock_acquire_until(lock, CLOCK_MONOTONIC, &until), -ENOTRECOVERABLE);
+  CHECK_EQUAL(maru_shared_lock_consistent(lock), -EINVAL);
+  CHECK_EQUAL(maru_shared_lock_release(lock), -EPERM);
+  return NULL;
+}
+
+static void *mistake_it(void *lock) {
+  CHECK_EQUAL(maru_shared_lock_release(lock), -EPERM);
+  return NULL;
+}
+
+static void run_thread(void *run(void *), struct maru_shared_lock *lock) {
+  pthread_t thread;
+  CHECK_EQUAL(pthread_create(&thread, NULL, run, lock), 0);
+  CHECK_EQUAL(pthread_join(thread, NULL), 0);
+}
+
 static void outcomes(const char *text) {
   struct scene *scene = new_scene(text);
   struct maru_shared_lock *lock = attach(scene);
-  pthread_t other;
   CHECK_EQUAL(maru_shared_lock_acquire(lock), 0);
   CHECK_EQUAL(maru_shared_lock_acquire(lock), -EDEADLK);
   CHECK_EQUAL(maru_shared_lock_consistent(lock), -EINVAL);
-  CHECK_EQUAL(pthread_create(&other, NULL, ask_again, lock), 0);
-  CHECK_EQUAL(pthread_join(other, NULL), 0);
+  run_thread(ask_again, lock);
   CHECK_EQUAL(maru_shared_lock_release(lock), 0);
   struct timespec bad = {0, 1000000000};
   CHECK_EQUAL(maru_shared_lock_acquire_until(lock, CLOCK_MONOTONIC, &bad), -EINVAL);
   finish(start(die_inside, scene));
   CHECK_EQUAL(maru_shared_lock_acquire(lock), -EOWNERDEAD);
+  run_thread(mistake_it, lock);
+  CHECK_EQUAL(maru_shared_lock_consistent(lock), 0);
   CHECK_EQUAL(maru_shared_lock_release(lock), 0);
-  CHECK_EQUAL(maru_shared_lock_acquire(lock), -ENOTRECOVERABLE);
+  CHECK_EQUAL(maru_shared_lock_acquire(lock), 0);
+  CHECK_EQUAL(maru_shared_lock_release(lock), 0);
+  finish(start(die_inside, scene));
+  CHECK_EQUAL(maru_shared_lock_try(lock), -EOWNERDEAD);
+  CHECK_EQUAL(maru_shared_lock_release(lock), 0);
+  for (int i = 0; i < 3; i++)
+    run_thread(find_it_lost, lock);
+  find_it_lost(lock);
   maru_shared_lock_detach(lock);
 }
 
