@@ -7,6 +7,7 @@
 #include "profile.h"
 #include "skip.h"
 
+#include <linux/futex.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -68,6 +69,20 @@ static __attribute__((noinline)) int lock_taken(struct mr_profile *of, struct mr
   return rc;
 }
 
+/* Not by glibc's trylock, which keeps a robust mutex that it says cannot be recovered (2.36): the
+ * next caller would wait for ever.  One that seems free is asked for as the program asks. */
+static __attribute__((noinline)) int lock_robust(struct mr_profile *of, struct mr_profile_at at,
+                                                 pthread_mutex_t *mutex,
+                                                 const struct until *until) {
+  /* Relaxed: advice.  A wait for a thread that comes in between is not timed. */
+  if (__atomic_load_n(&mutex->__data.__lock, __ATOMIC_RELAXED) & FUTEX_TID_MASK)
+    return lock_taken(of, at, mutex, until);
+  int rc = wait_for(&mr_overlay, mutex, until);
+  if (got_it(rc))
+    mr_profile_got(of, at, mutex);
+  return rc;
+}
+
 static __attribute__((noinline)) int lock_again(struct mr_profile_at at, pthread_mutex_t *mutex) {
   int rc = mr_glibc_trylock(mutex);
   if (rc == 0)
@@ -80,6 +95,8 @@ static inline __attribute__((always_inline)) int lock(struct mr_profile *of, pth
   struct mr_profile_at at = mr_profile_find(of, mutex, site, mr_glibc_kind(mutex));
   if (__builtin_expect(is_held(at, mutex), 0))
     return lock_again(at, mutex);
+  if (__builtin_expect(mr_glibc_kind(mutex) & MR_GLIBC_ROBUST, 0))
+    return lock_robust(of, at, mutex, until);
   int rc = until->way == LOCK ? try_first(&mr_overlay, mutex) : mr_glibc_trylock(mutex);
   if (__builtin_expect(rc == EBUSY, 0))
     return lock_taken(of, at, mutex, until);

@@ -293,6 +293,26 @@ static void *ends_with_it(void *unused) {
   return unused;
 }
 
+static void *asks(void *unused) {
+  says("lock of a lost one", pthread_mutex_lock(&mutex));
+  return unused;
+}
+
+/* Its owner ended, and it is released without being made consistent. */
+static void lost(void) {
+  struct timespec later = in(CLOCK_REALTIME, 60000);
+  pthread_t thread;
+  pthread_create(&thread, NULL, ends_with_it, NULL);
+  pthread_join(thread, NULL);
+  says("timedlock after its owner has ended", pthread_mutex_timedlock(&mutex, &later));
+  says("unlock", pthread_mutex_unlock(&mutex));
+  for (int i = 0; i < 2; i++) {
+    pthread_create(&thread, NULL, asks, NULL);
+    pthread_join(thread, NULL);
+    says("timedlock of a lost one", pthread_mutex_timedlock(&mutex, &later));
+  }
+}
+
 static void owner_ends(void) {
   pthread_t thread;
   pthread_create(&thread, NULL, ends_with_it, NULL);
@@ -302,6 +322,7 @@ static void owner_ends(void) {
   if (rc == EOWNERDEAD) {
     says("consistent", pthread_mutex_consistent(&mutex));
     says("unlock", pthread_mutex_unlock(&mutex));
+    lost();
     says("destroy", pthread_mutex_destroy(&mutex));
   }
 }
