@@ -9,7 +9,10 @@
  * of the caller that stays where it is from the acquisition to the release; any
  * thread may release.  A hold serves one acquisition at a time and needs no
  * initialisation.  Locks are not recursive, and not robust: a lock stays held if its holder
- * ended.  Between processes: maru_shared_lock, below.
+ * ended.  A child of fork may use a lock only if no other thread waited for it at the fork: the
+ * queue names threads that the child does not have, and hands the lock to them.  A
+ * pthread_atfork handler that takes the lock does not help.  Between processes: maru_shared_lock,
+ * below.
  *
  * Ordering: what was done under the lock before a release is visible after the
  * acquisitions that follow it.
