@@ -259,7 +259,11 @@ void maru_mutex_release(struct maru_mutex *mutex);
  *
  * The lock keeps order except where that would cost the lock.  That is after a death, between a
  * waiter that gives up and the release that meant it, and by waiters that find no seat.  After a
- * death the lock may stand idle for up to 100 ms.  All processes must be in one pid namespace. */
+ * death the lock may stand idle for up to 100 ms.  All processes must be in one pid namespace.
+ *
+ * A process must not call exec while another thread of it waits.  That waiter counts as living
+ * until the process ends: meanwhile mcs and cna call it first, and the others get a contended lock
+ * by their own looks alone, ten times a second. */
 #define MARU_SHARED_LOCK_SEATS 64
 
 struct maru_shared_lock;
