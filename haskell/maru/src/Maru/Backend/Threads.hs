@@ -14,7 +14,7 @@ module Maru.Backend.Threads
 where
 
 import Control.Concurrent (forkOSWithUnmask, forkOnWithUnmask, rtsSupportsBoundThreads)
-import Control.Exception (IOException, catch, mask_, onException, throwIO, uninterruptibleMask_)
+import Control.Exception (IOException, catch, mask_, throwIO, uninterruptibleMask_)
 import GHC.Exts (maskAsyncExceptions#)
 import GHC.IO (IO (..), unIO)
 import Maru.Failure (Unavailable (..))
@@ -44,7 +44,7 @@ boundEngine job
 -- | Not interruptible: @forkOS@ waits for its thread, and what is thrown at the consumer meanwhile would stay
 -- in the list. The thread begins masked, as others do.
 forkBound :: Fork
-forkBound body = uninterruptibleMask_ (forkOSWithUnmask begin) `catch` refused
+forkBound body = uninterruptibleMask_ (forkOSWithUnmask begin `catch` refused)
   where
     refused :: IOException -> IO a
     refused _ =
@@ -63,12 +63,9 @@ workersWith which fork (Job options n order codec f inputs _ _) = mask_ $ do
   (belt, first) <- newBelt order
   guide <- newGuide run claimNs
   spawnFeeder run (offer belt) (\_ -> finish belt) inputs
-  let body :: Int -> Restore -> IO ()
-      body worker restore =
-        work run guide (claim belt (guideChunk run guide)) $
-          evaluateChunk run belt (evaluateItem codec f) worker restore
-  -- Those that have begun would go on with nobody to take what they make.
-  spawnWorkers run n fork body `onException` stopRun run
+  spawnWorkers run n fork $ \worker restore ->
+    work run guide (claim belt (guideChunk run guide)) $
+      evaluateChunk run belt (evaluateItem codec f) worker restore
   list <- produce run (follow run) first
   pure (Running list (stopRun run) (runReport run))
 

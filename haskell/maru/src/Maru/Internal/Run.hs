@@ -179,7 +179,7 @@ type Fork = (Restore -> IO ()) -> IO ThreadId
 spawn :: Run -> Fork -> (Restore -> IO ()) -> IO ()
 spawn run fork body = enlist run killThread $ \leave -> do
   alive (+ 1)
-  fork (\restore -> body restore `finally` uninterruptibleMask_ (leave >> alive (subtract 1))) `onException` alive (subtract 1)
+  fork (\restore -> body restore `finally` uninterruptibleMask_ (leave >> alive (subtract 1)))
   where
     alive = atOnce . modifyTVar' (runAlive run)
 
