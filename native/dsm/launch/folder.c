@@ -349,17 +349,12 @@ static int read_parts(int from, const struct mr_checkpoint_line *line, uint32_t 
   return rc;
 }
 
-/* A pipe in a file's place has no bytes, and is not waited for. */
-static int open_kept(const struct keep *keep, const char *name) {
-  return openat(keep->dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-}
-
 static void read_image(const struct keep *keep, uint32_t number, unsigned node,
                        const struct sum *said) {
   char name[IMAGE_NAME], path[PATH_MAX];
   struct sum sum = {0, SUM_OF_NOTHING};
   snprintf(path, sizeof path, "%s/%s", keep->folder, image_name(name, number, node));
-  int fd = open_kept(keep, name);
+  int fd = openat(keep->dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0)
     torn(path, strerror(errno));
   int rc = read_parts(fd, &keep->page->lines[node], number, &sum);
@@ -385,7 +380,7 @@ static bool read_begun(FILE *index, unsigned i, struct keep_begun *begun) {
 static FILE *open_index(const struct keep *keep, const char *path) {
   struct stat is;
   uint64_t sum;
-  int fd = open_kept(keep, INDEX);
+  int fd = openat(keep->dir, INDEX, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0 || fstat(fd, &is) < 0)
     torn(path, strerror(errno));
   size_t length = (size_t)is.st_size;
